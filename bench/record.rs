@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rxlab_path::sample::{Counters, Inventory, Sample, Scope};
-use rxlab_record::recorder::{Begun, Disk, Limits, Recorder, Ring};
+use rxlab_record::recorder::{Disk, Limits, Recorder, Ring};
 use rxlab_sys::{Host, RecordingHost};
 
 use machine::Machine;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let state = tempfile::tempdir().expect("a temporary directory");
     let limits = Limits { every: Duration::from_secs(1), size: 1 << 30 };
     let disk = Disk::for_writing(state.path()).expect("locked");
-    let Begun { mut recorder, .. } = Recorder::begin(disk, limits).expect("begun");
+    let mut recorder = Recorder::begin(disk, limits).expect("begun");
     let mut machine = Machine::new(1);
     let (mut recording, mut prefix) = (0, Prefix::default());
     let mut log = 0;
@@ -109,7 +109,7 @@ fn fixture(state: &Path) {
     let limits = Limits { every: Duration::from_secs(1), size: 1 << 30 };
     for (seconds, is_killed) in [(0..50, false), (70..80, true)] {
         let disk = Disk::for_writing(state).expect("locked");
-        let Begun { mut recorder, .. } = Recorder::begin(disk, limits).expect("begun");
+        let mut recorder = Recorder::begin(disk, limits).expect("begun");
         for second in seconds.clone() {
             machine.advance();
             recorder.tick(&machine.host(), START_MS + 1_000 * second).expect("recorded");

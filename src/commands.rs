@@ -42,6 +42,7 @@ pub mod top;
 pub mod trace;
 mod tree;
 pub mod trial;
+mod typed;
 pub mod undo;
 pub mod unpersist;
 mod when;
@@ -49,9 +50,11 @@ mod when;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
+use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 
 use crate::error::{CommandError, Kind, Result};
 use rxlab_setting::export::shell;
@@ -180,6 +183,7 @@ pub enum Command {
 /// Parses the command line, runs the command, prints its error, if any, and returns the exit code.
 pub fn main() -> ExitCode {
     output::fit_terminal();
+    survive_limits();
     let mut command = match config::with_defaults(tree::command()) {
         Ok(command) => command,
         Err(error) => return failed(&error),
@@ -200,6 +204,15 @@ pub fn main() -> ExitCode {
         None => answered(
             &command.error(ErrorKind::MissingSubcommand, "a command is missing; `rxlab help` lists them"),
         ),
+    }
+}
+
+/// Has a write beyond a limit fail instead of ending the program between two steps. Handlers, unlike ignored signals, are
+/// not inherited by programs that it starts.
+fn survive_limits() {
+    for signal in [SIGXFSZ, SIGXCPU] {
+        // Never fails for a signal that can be handled.
+        let _ = signal_hook::flag::register(signal, Arc::default());
     }
 }
 
@@ -235,9 +248,8 @@ fn run(mut global: Global, command: Command) -> Result {
     }
     let global = &global;
     // The output of these goes to a log.
-    if !matches!(command, Command::Guard(_) | Command::Restore(_) | Command::Exporter(_)) {
-        leftovers::pass_on_notices(global);
-    }
+    let is_logged = matches!(command, Command::Guard(_) | Command::Restore(_) | Command::Exporter(_));
+    let notices = if is_logged { Vec::new() } else { leftovers::pass_on_notices(global) };
     match command {
         Command::Demo(args) => demo::run(global, &args),
         Command::Show(args) => show::run(global, &args),
@@ -253,7 +265,7 @@ fn run(mut global: Global, command: Command) -> Result {
         Command::Confirm(args) => confirm::run(global, args),
         Command::Undo(args) => undo::run(global, args),
         Command::Reapply(args) => reapply::run(global, &args),
-        Command::Status(args) => status::run(global, &args),
+        Command::Status(args) => status::run(global, &args).and_then(|()| leftovers::verdict(&notices)),
         Command::History(args) => history::run(global, &args),
         Command::Persist(args) => persist::run(global, &args),
         Command::Unpersist(args) => unpersist::run(global, &args),

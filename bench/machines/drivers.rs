@@ -63,7 +63,7 @@ const PCI: Driver = Driver {
     is_virtual: false,
 };
 
-pub(crate) static DRIVERS: [Driver; 24] = [
+pub(crate) static DRIVERS: [Driver; 27] = [
     Driver {
         name: "virtio_net",
         bus: Bus::Virtio,
@@ -192,6 +192,28 @@ pub(crate) static DRIVERS: [Driver; 24] = [
         own: None,
         statistic: Some(("Queue[", "] InPackets")),
         most: 8,
+        ..PCI
+    },
+    Driver {
+        // Counts by two.
+        name: "hns3",
+        rx: |of| format!("hns3-{}-TxRx-{}", of.function, 2 * of.queue),
+        own: Some(|of| format!("hclge-misc-{}", of.function)),
+        ..PCI
+    },
+    Driver {
+        // Vectors that send come first.
+        name: "niu",
+        rx: |of| format!("{}-rx-{}", of.nic, of.queue),
+        tx: Some(|of| format!("{}-tx-{}", of.nic, of.queue)),
+        own: Some(|of| format!("{}:MAC", of.nic)),
+        ..PCI
+    },
+    Driver {
+        // No row has it, and its numbers are not those of the queues.
+        name: "no-such-driver",
+        rx: |of| format!("{}-TxRx-{}", of.nic, of.queues - 1 - of.queue),
+        names_queues: false,
         ..PCI
     },
     Driver {

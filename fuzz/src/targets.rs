@@ -25,6 +25,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, |text| parse::control_groups(text).map(|groups| groups.telling().map(str::to_owned)));
         with(bytes, parse::throttling);
         with(bytes, parse::cpu_limit);
+        with(bytes, |text| parse::hierarchy(text, "cpuset"));
     }),
     ("parse/configuration", |bytes| {
         with(bytes, |text| parse::configuration_entries(text).len());
@@ -63,7 +64,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         black_box(parse::with_link_attributes(bytes, &eth0, bytes).is_ok());
     }),
     ("parse/load_tools", |bytes| with(bytes, parse::load_tool_report)),
-    ("parse/locks", |bytes| with(bytes, |text| parse::holds_lock(text, 1, 2))),
+    ("parse/locks", |bytes| with(bytes, |text| parse::lock_owners(text, 2))),
     ("parse/mounts", |bytes| with(bytes, parse::mounts)),
     ("parse/namespace", |bytes| {
         on(bytes, parse::namespace_id);
@@ -72,6 +73,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/openssl", |bytes| with(bytes, parse::openssl_speed)),
     ("parse/process", |bytes| {
         with(bytes, parse::allowed_cpus);
+        with(bytes, parse::thread_group);
         with(bytes, parse::last_cpu);
         with(bytes, parse::is_runnable);
         with(bytes, parse::has_ended);

@@ -4,6 +4,7 @@ mod consent;
 pub(super) mod countdown;
 pub(super) mod report;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use rxlab_change::apply::{self, BeginInfo, Change, Transaction, launch_guard};
 use rxlab_change::journal::Seen;
 use rxlab_path::model::Model;
 use rxlab_setting::{Plan, Prediction, Setting};
-use rxlab_sys::{Host, Namespace, ProcessId};
+use rxlab_sys::{Host, Namespace, ProcessId, is_in_pid_namespace};
 
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
 ///
@@ -94,6 +95,7 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
         what: format!("apply {}", plan.name),
         confirm: how.confirm,
         seen: plan.prediction.as_ref().map(seen),
+        continues: None,
     };
     // Registered before the first write: an interrupt stops the apply between two values and puts
     // those already set back.
@@ -113,13 +115,31 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
             let done =
                 Done { id: &id, kept: &kept, archived: &archived, owners: &owners, confirm: how.confirm };
             report::kept(global, &done, how.diff)?;
-            match how.confirm.filter(|_| is_interactive) {
-                Some(wait) => countdown::run(global, &id, wait, &stop),
-                None => Ok(()),
+            let Some(wait) = how.confirm else { return Ok(()) };
+            let is_first = warn_of_namespace()?;
+            if is_interactive || is_first {
+                countdown::run(global, &id, wait, &stop, is_interactive)
+            } else {
+                Ok(())
             }
         }
         Err(failure) => Err(report::rolled_back(*failure)),
     }
+}
+
+/// Reports that the guard ends with the PID namespace. True if that is with this process: it must wait until the change
+/// is confirmed or reverted.
+fn warn_of_namespace() -> Result<bool> {
+    let is_first = std::process::id() == 1;
+    if is_in_pid_namespace() {
+        let said = if is_first {
+            "this process is the first of its PID namespace, which ends with it: it waits for the guard"
+        } else {
+            "the guard ends with this PID namespace (container): keep that running until the deadline"
+        };
+        writeln!(output::stderr(), "rxlab: {said}")?;
+    }
+    Ok(is_first)
 }
 
 /// The checked settings of a plan, and the changes that they would make, tried on a copy of the machine in memory.

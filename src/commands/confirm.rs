@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
-use rxlab_change::apply::{self, ConfirmError};
+use rxlab_change::apply::{self, ConfirmError, boottime};
 
 /// Keep a change that was applied with --confirm
 #[derive(Debug, clap::Args)]
@@ -12,18 +12,23 @@ pub struct Args {
     /// The transaction; optional if only one waits
     #[arg(value_name = "ID")]
     id: Option<String>,
+    /// Keep it even after its deadline, if nothing has reverted it
+    #[arg(long)]
+    late: bool,
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result {
-    confirm(global, args.id.as_deref())
+    confirm(global, args.id.as_deref(), args.late)
 }
 
-/// Confirms the transaction whose id starts with `id`, or the one that waits, and prints it.
-pub(super) fn confirm(global: &Global, id: Option<&str>) -> Result {
+/// Confirms the transaction whose id starts with `id`, or the one that waits, and prints it. One whose deadline has
+/// passed only if `late`.
+pub(super) fn confirm(global: &Global, id: Option<&str>, late: bool) -> Result {
     let identity = machine::open(global)?.model.identity;
     let root = place::root(global)?;
     let machine = (&*root.to_string_lossy(), &identity);
-    let id = apply::confirm(&place::store(global), machine, id).map_err(explain)?;
+    let now = || if late { 0 } else { boottime() };
+    let id = apply::confirm_in_time(&place::store(global), machine, id, now).map_err(explain)?;
     let stays = format!("transaction {id} is kept; `rxlab undo {id}` reverts it");
     let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
     output::print(global, &value, || format!("{stays}\n")).map_err(|error| error.hint(&stays))
@@ -38,6 +43,8 @@ fn explain(error: ConfirmError) -> CommandError {
         }
         ConfirmError::TooLate(_) => changed(&error),
         ConfirmError::Incomplete(ref id) => changed(&error).hint(format!("`rxlab undo {id}` reverts it")),
+        ConfirmError::Overdue { ref id, .. } => changed(&error)
+            .hint(format!("`rxlab undo {id}` reverts it, `rxlab confirm --late {id}` keeps it")),
         ConfirmError::GoesBack(ref id) => changed(&error).hint(format!("`rxlab undo {id}` finishes it")),
     }
 }

@@ -5,17 +5,18 @@ mod watch;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::Ordering;
+
 use std::time::Duration;
 
 use serde::Serialize;
 
 use self::board::Board;
+use super::place::{Ends, spawn};
 use super::{Global, look, lost_time, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::parse_duration;
 use rxlab_faces::report::metrics::Format;
-use rxlab_faces::web::{Access, Request, Response, serve};
+use rxlab_faces::web::{Access, Denied, Request, Response, serve};
 
 /// Export receive work, findings and what is applied as metrics for Prometheus, until interrupted
 ///
@@ -50,8 +51,8 @@ pub fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
     let stop = place::stop_flag()?;
     // Each thread has its own: nothing waits for another.
-    let [own, sampled, measured] = [(); 3].map(|()| machine::host(global));
-    let (own, sampled, measured) = (own?, sampled?, measured?);
+    let own = machine::readable(global)?;
+    let (sampled, measured) = (machine::host(global)?, machine::host(global)?);
     let board = Board::new(&own)?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
         CommandError::new(Kind::from(&error), format!("cannot serve HTTP on {}: {error}", args.listen))
@@ -62,28 +63,33 @@ pub fn run(global: &Global, args: &Args) -> Result {
         format!("serving http://{address}{PATH}\n")
     })?;
     std::thread::scope(|scope| {
-        scope.spawn(|| watch::watch(global, &sampled, &board, (args.every, args.cost.budget), &stop));
+        // The other threads end too if the listener fails.
+        let _ends = Ends(&stop);
+        spawn(scope, || {
+            let _ends = Ends(&stop);
+            watch::watch(global, &sampled, &board, (args.every, args.cost.budget), &stop)
+        })?;
         // Another root is files: there are no programs to measure.
         if global.root == Path::new("/") {
-            scope.spawn(|| {
+            spawn(scope, || {
                 lost_time::measure(&measured, args.cost.budget, &stop, &|| true, &|sample| {
                     board.update(|shown| shown.lost.add(&sample))
                 });
-            });
+            })?;
         }
-        let served = serve(&listener, &stop, &|request, _| answer(&board, access.as_ref(), request));
-        // The other threads end too if the listener fails.
-        stop.store(true, Ordering::SeqCst);
-        served
+        serve(&listener, &stop, &|request, _| answer(&board, access.as_ref(), request))
+            .map_err(|error| CommandError::failed(format!("cannot serve HTTP any more: {error}")))
     })
-    .map_err(|error| CommandError::failed(format!("cannot serve HTTP any more: {error}")))
 }
 
 /// On a loopback address, only requests that name this machine are answered: a page of another site can name its own and
 /// have it resolve to this address.
 fn answer(board: &Board<'_>, access: Option<&Access>, request: &Request) -> Response<'static> {
-    if access.is_some_and(|access| access.check(request).is_err()) {
+    if access.is_some_and(|access| access.check(request) == Err(Denied::Host)) {
         return Response::text(421, "the Host header names another machine; use localhost or 127.0.0.1");
+    }
+    if Access::is_of_another_site(request) {
+        return Response::text(403, "requests of other sites are refused");
     }
     match request.path.as_str() {
         PATH => {

@@ -9,6 +9,7 @@ use super::{Global, output, place};
 use crate::error::{CommandError, Result};
 use rxlab_change::apply::{LiveWatchpost, hold_deadline};
 use rxlab_change::journal::History;
+use rxlab_sys::{lift_limits, outlast_others};
 
 /// Revert a transaction at its deadline unless it is confirmed
 #[derive(Debug, clap::Args)]
@@ -19,7 +20,11 @@ pub struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result {
+    // The limits of the shell that started it may be those that the change is reverted for.
+    lift_limits();
+    outlast_others();
     let stop = Arc::new(AtomicBool::new(false));
+    let root = place::root(global)?;
     let stood = stand(global, &args.id, &stop);
     // The applier waits for this line, and takes any other as the reason why there is no guard.
     // It stops reading then: nothing else is ever printed.
@@ -35,7 +40,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result {
         return Ok(());
     }
     drop(out);
-    let post = LiveWatchpost { root: place::root(global)?, stop };
+    let post = LiveWatchpost { root, stop };
     hold_deadline(&place::store(global), &args.id, &history, &post);
     Ok(())
 }

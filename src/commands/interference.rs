@@ -70,7 +70,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     if cpu.is_some() && !args.probe && args.with.is_none() {
         return Err(CommandError::usage("--cpu says where --probe or --with runs: give one of them"));
     }
-    let host = machine::host(global)?;
+    let host = machine::readable(global)?;
     if let Some(cpu) = cpu {
         let inventory = rxlab_path::sample::Inventory::take(&host, rxlab_path::sample::Scope::Path);
         machine::cpus(&machine::describe(&inventory)?, &cpu.into())?;

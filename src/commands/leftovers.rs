@@ -8,15 +8,26 @@ use rxlab_change::apply::{self, Abandoned};
 use rxlab_change::journal::Notice;
 use rxlab_sys::ProcessId;
 
-/// Prints what guards have reverted since the last command, each once. A user who may not remove a notice leaves it to
-/// one who may. Returns the number of notices.
-pub(super) fn pass_on_notices(global: &Global) -> usize {
+/// Prints what guards have reverted since the last command, and what they have left, each once. A user who may not
+/// remove a notice leaves it to one who may.
+pub(super) fn pass_on_notices(global: &Global) -> Vec<Notice> {
     let notices = place::store(global).take_notices();
-    for notice in &notices {
-        // If even standard error is closed, nothing can be reported.
-        let _ = writeln!(output::stderr(), "rxlab: {notice}");
+    notices.iter().for_each(print);
+    notices
+}
+
+/// Returns an error if a guard has left a value: what it said was printed.
+pub(super) fn verdict(notices: &[Notice]) -> Result {
+    if notices.iter().all(Notice::is_clean) { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
+}
+
+fn print(notice: &Notice) {
+    let mut said = undo::hints(CommandError::new(Kind::Changed, notice), &notice.values);
+    if !notice.is_closed {
+        said = said.hint("`rxlab status` shows what is left");
     }
-    notices.len()
+    // If even standard error is closed, nothing can be reported.
+    let _ = writeln!(output::stderr(), "rxlab: {said}");
 }
 
 /// Reverts and reports what killed processes have left behind; then returns an error if a change still waits for its
@@ -24,7 +35,7 @@ pub(super) fn pass_on_notices(global: &Global) -> usize {
 pub(super) fn clear(global: &Global) -> Result {
     let store = place::store(global);
     // Without a journal there is nothing to lock, and no directory is created for a lock.
-    if store.open_ids()?.is_empty() {
+    if store.is_empty()? {
         return Ok(());
     }
     let (own, identity) = machine::own(global)?;
@@ -37,12 +48,9 @@ pub(super) fn clear(global: &Global) -> Result {
             let message = format!("transaction {id} ({what}) {lapse} and cannot be reverted");
             let hint =
                 format!("`rxlab undo {id}` tries again, `rxlab undo --forget {id}` gives its values up");
-            return Err(undo::hints(CommandError::new(Kind::Changed, message), &undo).hint(hint));
+            return Err(undo::hints(CommandError::new(Kind::Changed, message), &undo.outcomes).hint(hint));
         }
-        let notice = Notice { id: id.clone(), what, lapse, is_closed: true };
-        let said = undo::hints(CommandError::new(Kind::Changed, notice), &undo);
-        // Done, whether or not standard error accepts this.
-        let _ = writeln!(output::stderr(), "rxlab: {said}");
+        print(&Notice { id: undo.id, what, lapse, is_closed: true, values: undo.outcomes });
     }
     place::nothing_waits(&store.open_of(&root, &identity.boot_id)?)
 }

@@ -38,7 +38,7 @@ pub(super) fn look(
     match source {
         Source::Live(host) => {
             let begun = Instant::now();
-            let seen = with_costs(host, length, budget, stop)?;
+            let seen = with_costs(&**host, length, budget, stop)?;
             if stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
                 Err(CommandError::new(Kind::Interrupted, "interrupted before anything was measured"))
             } else {

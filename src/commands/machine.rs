@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods)] // Opens the snapshot that the command line names.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::record::recorded;
 use super::when::parse_when;
-use super::{Global, files};
+use super::{Global, files, output};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::{CpuMask, NicName, parse_size};
 use rxlab_path::model::{Identity, Model, Nic};
@@ -50,6 +50,22 @@ pub(super) fn host(global: &Global) -> Result<LiveHost> {
         _ if error.is_denied() => CommandError::new(Kind::Denied, error).hint(privilege("another network namespace")),
         _ => CommandError::usage(error),
     })
+}
+
+/// Returns the machine's files for a command that only reads, and warns if they may be of another network namespace than
+/// its sockets.
+pub(super) fn readable(global: &Global) -> Result<LiveHost> {
+    let host = host(global)?;
+    warn_of_view(&host);
+    Ok(host)
+}
+
+/// Warns if the files of a machine may be of another network namespace than its sockets.
+pub(super) fn warn_of_view(host: &LiveHost) {
+    if let Err(view) = host.check_view() {
+        // If even standard error is closed, nothing can be reported.
+        let _ = writeln!(output::stderr(), "rxlab: warning: {view}");
+    }
 }
 
 /// Returns the machine as seen from our own network namespace, and its identity.
@@ -133,7 +149,7 @@ pub(crate) struct SnapshotFile {
 /// The machine to read.
 pub(super) enum Source {
     /// A running machine, or another root.
-    Live(LiveHost),
+    Live(Box<LiveHost>),
     /// A machine at two moments: of a file, or of a recording.
     Snapshot(Box<Snapshot>),
 }
@@ -156,7 +172,7 @@ impl Source {
 
     /// Opens the machine or snapshot that the command line selects.
     pub(super) fn open_file(global: &Global, from: &SnapshotFile) -> Result<Self> {
-        let Some(path) = &from.snapshot else { return Ok(Self::Live(host(global)?)) };
+        let Some(path) = &from.snapshot else { return Ok(Self::Live(Box::new(readable(global)?))) };
         if global.netns.is_some() || global.root != Path::new("/") {
             return Err(CommandError::usage("--snapshot cannot be combined with --root or --netns")
                 .hint("take the snapshot with --netns to include another namespace's interfaces"));
@@ -178,7 +194,7 @@ impl Source {
     /// The machine as it is now; for a snapshot, at its second moment.
     pub(super) fn host(&self) -> &dyn Host {
         match self {
-            Source::Live(host) => host,
+            Source::Live(host) => &**host,
             Source::Snapshot(snapshot) => snapshot.last(),
         }
     }

@@ -13,7 +13,7 @@ use rxlab_faces::report::findings;
 const SAMPLE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(global: &Global) -> Result {
-    let source = Source::Live(super::machine::host(global)?);
+    let source = Source::Live(Box::new(super::machine::readable(global)?));
     let stop = place::stop_flag()?;
     let (model, rates) = look::look(&source, SAMPLE, rxlab_probe::Budget::default(), &stop)?;
     let program = global.program();

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
@@ -17,7 +18,7 @@ use rxlab_change::apply::{self, ApplyError};
 use rxlab_change::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
-use rxlab_sys::Host;
+use rxlab_sys::{Host, ProcessId};
 
 /// Returns the journal. Below another root it has its own lock: those files are not a machine.
 pub(super) fn store(global: &Global) -> Store {
@@ -73,6 +74,26 @@ pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<
     Ok(arguments)
 }
 
+/// Sets the flag when it is dropped: the end of one part of a server, also by a panic, ends the others.
+pub(super) struct Ends<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Starts a thread of a server; without it the server must end, or it would listen and not answer.
+pub(super) fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    part: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    std::thread::Builder::new().spawn_scoped(scope, part).map_err(|error| {
+        CommandError::failed(format!("cannot start a thread: {error}"))
+            .hint("raise TasksMax= of the unit, or the limit of processes (ulimit -u)")
+    })
+}
+
 /// Returns a flag that SIGINT, SIGTERM and SIGHUP set, so that work stops between two steps and puts
 /// the machine back.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
@@ -124,9 +145,14 @@ impl From<JournalError> for CommandError {
     fn from(error: JournalError) -> Self {
         let kind = error.kind();
         let hint = match &error {
-            JournalError::Lock(LockError::Held { .. }) => {
-                "one process changes the machine at a time; wait for it, or end it and run `rxlab undo`"
+            JournalError::Lock(LockError::Held { holder, .. }) => {
+                let who = holder.and_then(ProcessId::command_and_user);
+                let who = who.map(|(command, user)| format!("it is `{command}`, run by user {user}"));
+                let advice =
+                    "one process changes the machine at a time: wait for it, or end it and run `rxlab undo`";
+                return CommandError::new(kind, error).hint_all(who).hint(advice);
             }
+            JournalError::Missing { .. } => "mount its file system, or give it up with `rxlab undo --forget`",
             JournalError::Damaged { .. } => {
                 "restore the values of its `before` fields by hand, then run `rxlab undo --forget` with its id"
             }
@@ -156,9 +182,13 @@ impl From<ApplyError> for CommandError {
                 let state = state.display();
                 Some(format!("run `rxlab --state-dir {state} undo {id}` first, or use that journal"))
             }
+            ApplyError::Unreadable { subject: None, ref id, .. } => {
+                Some(format!("bring the file back, or give its values up: `rxlab undo --forget {id}`"))
+            }
             ApplyError::Unreadable { ref id, .. } => {
                 Some(format!("restore it by hand, then run `rxlab undo --forget {id}`"))
             }
+            ApplyError::View(_) => Some(machine::privilege("a sysfs of its own")),
             ApplyError::OtherHost { .. } | ApplyError::OtherDevice { .. } => {
                 Some("make a plan on this machine: `rxlab plan`".to_owned())
             }
@@ -170,12 +200,15 @@ impl From<ApplyError> for CommandError {
 
 /// Reports unreadable files on standard error: their values are neither shown nor reverted.
 pub(super) fn warn(unreadable: &[Unreadable]) {
-    for Unreadable { id, path, why, .. } in unreadable {
+    for Unreadable { id, path, why, readable } in unreadable {
         let path = path.display();
         // If even standard error is closed, nothing can be reported.
         let _ = writeln!(output::stderr(), "rxlab: skipped transaction {id}: {why} ({path})");
-        let hint =
-            format!("restore the values of its `before` fields by hand, then run `rxlab undo --forget {id}`");
+        let hint = if readable.is_some() {
+            format!("restore the values of its `before` fields by hand, then run `rxlab undo --forget {id}`")
+        } else {
+            format!("bring the file back, or give its values up: `rxlab undo --forget {id}`")
+        };
         let _ = writeln!(output::stderr(), "  hint: {hint}");
     }
 }

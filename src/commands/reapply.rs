@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     let mut done = Vec::new();
     let mut ended = Ok(());
     // Without a journal there is nothing to check.
-    if !store.open_ids()?.is_empty() {
+    if !store.is_empty()? {
         let root = place::root(global)?.to_string_lossy().into_owned();
         let boot_id = machine::open(global)?.model.identity.boot_id;
         let open = || {

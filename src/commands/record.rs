@@ -16,7 +16,7 @@ use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::{format_duration, parse_duration, parse_size};
 use rxlab_faces::report::recording::{self, RecordingReport};
-use rxlab_record::recorder::{Begun, Disk, Limits, Locked, Recorder, Ring, Span, WindowError};
+use rxlab_record::recorder::{Disk, Limits, Locked, Recorder, Ring, Span, WindowError};
 use rxlab_record::snapshot::Snapshot;
 
 /// Record the receive path continuously, for `--at` and `top --replay` after an incident
@@ -86,15 +86,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 /// Records until a signal, or for `--for`.
 fn record(global: &Global, args: &Args) -> Result {
     let limits = args.ring.limits()?;
-    let host = machine::host(global)?;
+    let host = machine::readable(global)?;
     let stop = place::stop_flag()?;
     let disk = Disk::for_writing(&global.state_dir).map_err(locked)?;
-    let Begun { mut recorder, unreadable } =
-        Recorder::begin(disk, limits).map_err(|error| cannot_record(global, &error))?;
-    for (name, error) in unreadable {
-        // The recording is the same whether or not standard error accepts this.
-        let _ = writeln!(output::stderr(), "rxlab: left {name} as it is: {error}");
-    }
+    let mut recorder = Recorder::begin(disk, limits).map_err(|error| cannot_record(global, &error))?;
     let (every, size) = (format_duration(limits.every), limits.size);
     let directory = directory(global);
     let value = json!({ "schema": "rxlab.record/1", "directory": directory, "every_seconds": limits.every.as_secs_f64(),
@@ -113,9 +108,17 @@ fn record(global: &Global, args: &Args) -> Result {
             let _ = writeln!(output::stderr(), "rxlab: a sample was not recorded: {message}");
         }
         failing = message;
+        for (name, error) in recorder.take_unreadable() {
+            // The recording is the same whether or not standard error accepts this.
+            let _ = writeln!(output::stderr(), "rxlab: left {name} as it is: {error}");
+        }
         // Late samples are skipped, not made up for.
         due = (due + limits.every).max(start.elapsed());
         sleep_until(start + due, &stop);
+    }
+    // At a signal the machine may be shutting down: the next recorder packs what is left.
+    if stop.load(Ordering::SeqCst) {
+        return Ok(());
     }
     recorder.finish().map_err(|error| cannot_record(global, &error))
 }

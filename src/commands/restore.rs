@@ -58,8 +58,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     let mut refused = Vec::new();
     loop {
         let Machine { host, model, netns, .. } = machine::open(global)?;
+        let own = machine::host(&Global { netns: None, ..global.clone() })?;
         let restorer = Restorer {
             host: &host,
+            own: &own,
             model: &model,
             root: &root,
             netns,

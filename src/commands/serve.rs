@@ -5,16 +5,19 @@ mod recording;
 mod trials;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
 
+use self::recording::Recordings;
 use self::trials::Trials;
 use super::output::json_line;
+use super::place::{Ends, spawn};
 use super::top::sampler::Sampler;
-use super::{Global, look, machine, output, place};
+use super::{Global, files, look, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::parse_duration;
 use rxlab_faces::report::live::LiveFrame;
@@ -23,8 +26,9 @@ use rxlab_faces::web::{self, Access, Hub};
 /// Show the live views and the trials in a browser
 ///
 /// The page has the views of `rxlab top` for the last ten minutes, what `rxlab record` has recorded, and the trials while
-/// they run. It changes nothing. On an address that other machines can reach, requests need a token, which is in the
-/// printed address; RXLAB_TOKEN sets it. The connection is not encrypted: use an SSH tunnel where others can listen.
+/// they run. It changes nothing. On an address that other machines can reach, requests need a token: the one in the file
+/// `rxlab-token` of the unit's credentials, or RXLAB_TOKEN, or one that is chosen and printed. The connection is not
+/// encrypted: use an SSH tunnel where others can listen.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address and port; port 0 lets the kernel choose
@@ -61,28 +65,29 @@ struct Shown<'a> {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
-    let token = token(args)?;
+    let (token, is_chosen) = token(args, credential()?)?;
     let stop = place::stop_flag()?;
-    let host = machine::host(global)?;
+    let host = machine::readable(global)?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
         CommandError::new(Kind::from(&error), format!("cannot listen on {}: {error}", args.listen))
     })?;
     let address = listener.local_addr()?;
-    let query = token.as_ref().map_or_else(String::new, |token| format!("?token={token}"));
+    // Whoever gave the token knows it, and what is printed may end in a log.
+    let query =
+        token.as_ref().filter(|_| is_chosen).map_or_else(String::new, |token| format!("?token={token}"));
     let started = Started { schema: "rxlab.serve/1", address, url: format!("http://{address}/{query}") };
     output::line(global, &started, || format!("serving {}\n", started.url))?;
     let access = Access::new(address, token);
-    let (frames, news) = (Hub::new(KEPT), Hub::new(1));
+    let (frames, news, recordings) = (Hub::new(KEPT), Hub::new(1), Recordings::new(global));
     std::thread::scope(|scope| {
-        // A failure of one part ends the others.
         let ends = Ends(&stop);
-        let sampling = scope.spawn(|| {
+        let sampling = spawn(scope, || {
             let _ends = Ends(&stop);
             sample(global, args, &host, &frames, &stop)
-        });
-        scope.spawn(|| watch_trials(global, &news, &stop));
+        })?;
+        spawn(scope, || watch_trials(global, &news, &stop))?;
         let served = web::serve(&listener, &stop, &|request, _| {
-            page::answer(global, request, &access, (&frames, &news), &stop)
+            page::answer(&recordings, request, &access, (&frames, &news), &stop)
         });
         drop(ends);
         let sampled = sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -91,28 +96,39 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     })
 }
 
-/// The token that requests need; `None` on an address that only this machine reaches, unless one was given.
-fn token(args: &Args) -> Result<Option<String>> {
+/// Name of the credential with the token (`LoadCredential=` of the unit).
+const CREDENTIAL: &str = "rxlab-token";
+
+/// The token among the credentials of the unit, if there is one.
+fn credential() -> Result<Option<String>> {
+    let Some(directory) = std::env::var_os("CREDENTIALS_DIRECTORY") else { return Ok(None) };
+    let path = Path::new(&directory).join(CREDENTIAL);
+    if !path.exists() {
+        return Ok(None);
+    }
+    Ok(Some(files::read("credential", &path)?.trim().to_owned()))
+}
+
+/// The token that requests need, and whether it was chosen here; `None` on an address that only this machine reaches,
+/// unless one was given.
+fn token(args: &Args, credential: Option<String>) -> Result<(Option<String>, bool)> {
     let is_valid = |token: &str| token.len() >= 8 && token.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    match &args.token {
-        Some(token) if is_valid(token) => Ok(Some(token.clone())),
+    match args.token.clone().or(credential) {
+        Some(token) if is_valid(&token) => Ok((Some(token), false)),
         Some(_) => Err(CommandError::usage("invalid token: at least 8 letters and digits")),
-        None if args.listen.ip().is_loopback() => Ok(None),
+        None if args.listen.ip().is_loopback() => Ok((None, false)),
+        // It would be printed into the log of the unit.
+        None if std::env::var_os("JOURNAL_STREAM").is_some() => Err(CommandError::usage(format!(
+            "{} is reached by other machines, and the unit has no token",
+            args.listen
+        ))
+        .hint(format!("LoadCredential={CREDENTIAL}:/etc/rxlab/token in a drop-in of the unit"))),
         None => {
             let mut bytes = [0_u8; 16];
             getrandom(&mut bytes, GetRandomFlags::empty())
                 .map_err(|errno| CommandError::failed(format!("cannot choose a token: {errno}")))?;
-            Ok(Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+            Ok((Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()), true))
         }
-    }
-}
-
-/// Sets the flag when it is dropped.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) struct SnapshotFile {
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     args.file.check()?;
     let machine = machine::open(global)?;
+    machine::warn_of_view(&machine.host);
     let open = open_transactions(global, &machine)?;
     let stop = place::stop_flag()?;
     // Knobs read the values that `status` compares with.

@@ -61,7 +61,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     if !BUFFERS.contains(&args.buffer) || !args.buffer.is_power_of_two() {
         return Err(CommandError::usage("--buffer must be a power of two from 4 to 1048576"));
     }
-    let host = machine::host(global)?;
+    let host = machine::readable(global)?;
     let inventory = Moment::inventory(&host);
     if let Some(wanted) = &args.cpu {
         machine::cpus(&machine::describe(&inventory)?, wanted)?;

@@ -14,6 +14,7 @@ use rxlab_change::apply::{
 use rxlab_change::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
 use rxlab_faces::report::status::parts;
 use rxlab_faces::report::text::{clean, paragraph};
+use rxlab_sys::lift_limits;
 
 /// Revert what was applied: every open transaction, the newest first
 ///
@@ -38,6 +39,7 @@ pub struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result {
+    lift_limits();
     let store = place::store(global);
     if let (true, Some(id)) = (args.forget, &args.id) {
         return forget(global, &store, id);
@@ -48,7 +50,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result {
         None => Which::All,
     };
     // Without a journal there is nothing to lock, and no directory is created for a lock.
-    if store.open_ids()?.is_empty() {
+    if store.is_empty()? {
         if let Some(id) = &args.id {
             store.find(id)?;
         }
@@ -93,7 +95,10 @@ pub(super) fn one(global: &Global, id: &str) -> Result {
 
 /// Gives a transaction up: its values stay as they are.
 fn forget(global: &Global, store: &Store, id: &str) -> Result {
-    let found = store.find(id)?;
+    let found = match store.find(id) {
+        Err(JournalError::Missing { id, .. }) => id,
+        found => found?,
+    };
     if found != id {
         return Err(CommandError::usage(format!("--forget needs the whole id, such as {found}")));
     }
@@ -212,8 +217,8 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
 }
 
 /// `error` with a hint for each value that is not as it was before.
-pub(super) fn hints(error: CommandError, undo: &Undo) -> CommandError {
-    let troubled = undo.outcomes.iter().filter(|outcome| outcome.trouble);
+pub(super) fn hints(error: CommandError, outcomes: &[UndoOutcome]) -> CommandError {
+    let troubled = outcomes.iter().filter(|outcome| outcome.trouble);
     troubled.fold(error, |error, outcome| error.hint(format!("{}: {}", subject(outcome), verdict(outcome))))
 }
 

@@ -15,24 +15,24 @@ use crate::process::{Ended, Running, end_guards, guards, wait_for};
 use crate::require;
 
 /// Two namespaces connected by a veth pair with two queues, and their own journal.
-struct World {
-    range: Range,
-    state: tempfile::TempDir,
+pub(crate) struct World {
+    pub(crate) range: Range,
+    pub(crate) state: tempfile::TempDir,
 }
 
 impl World {
     /// `None` if the test is skipped.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let state = tempfile::tempdir().expect("a temporary directory");
         range(2).map(|range| Self { range, state })
     }
 
-    fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.state.path().join("state")
     }
 
     /// `rxlab` in the process's own network namespace.
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
         self.places(&mut command).args(args).stdin(Stdio::null());
         command
@@ -42,25 +42,25 @@ impl World {
         command.arg("--state-dir").arg(self.state()).arg("--run-dir").arg(self.state.path().join("run"))
     }
 
-    fn rxlab(&self, args: &[&str]) -> Output {
+    pub(crate) fn rxlab(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("rxlab runs")
     }
 
     /// Runs `rxlab --netns SERVER` with `args`.
-    fn on_server(&self, args: &[&str]) -> Output {
+    pub(crate) fn on_server(&self, args: &[&str]) -> Output {
         let netns = self.range.server.path();
         self.rxlab(&[&["--netns", netns.to_str().expect("text")], args].concat())
     }
 
     /// A shell script in `namespace`, with its own mount namespace whose /sys shows it. `$@` is rxlab.
-    fn inside(&self, namespace: &Namespace, script: &str) -> Command {
+    pub(crate) fn inside(&self, namespace: &Namespace, script: &str) -> Command {
         let mut command = inside(namespace, "unshare");
         command.args(["--mount", "sh", "-euc", &format!("mount -t sysfs sysfs /sys\n{script}"), "sh"]);
         self.places(command.arg(env!("CARGO_BIN_EXE_rxlab")));
         command
     }
 
-    fn apply(&self, setting: &str) {
+    pub(crate) fn apply(&self, setting: &str) {
         self.on_server(&["apply", "--setting", setting]).exits(0);
     }
 
@@ -74,7 +74,7 @@ impl World {
         trial
     }
 
-    fn has_open(&self) -> bool {
+    pub(crate) fn has_open(&self) -> bool {
         !Store::new(Disk::new(self.state())).open_ids().expect("listed").is_empty()
     }
 }
@@ -89,11 +89,11 @@ fn mask_path(nic: &str, queue: u32) -> String {
     format!("sys/class/net/{nic}/queues/rx-{queue}/rps_cpus")
 }
 
-fn mask(namespace: &Namespace, nic: &str, queue: u32) -> String {
+pub(crate) fn mask(namespace: &Namespace, nic: &str, queue: u32) -> String {
     host_in(namespace).read_text(&mask_path(nic, queue)).expect("there").trim().to_owned()
 }
 
-fn set_mask(namespace: &Namespace, nic: &str, queue: u32, mask: &str) {
+pub(crate) fn set_mask(namespace: &Namespace, nic: &str, queue: u32, mask: &str) {
     host_in(namespace).write(&mask_path(nic, queue), mask.as_bytes()).expect("written");
 }
 
@@ -179,12 +179,13 @@ fn a_namespace_with_a_reused_inode_is_left_alone() {
     assert_eq!((mask(&later, "eth0", 0).as_str(), world.has_open()), ("3", false));
 }
 
-/// `sys/class/net` cannot be listed at the deadline. The guard once concluded that the device was gone.
+/// `sys/class/net` cannot be listed at the deadline. The guard once concluded that the device was gone. Without
+/// CAP_SYS_ADMIN, it sees only what is mounted on /sys.
 #[test]
 fn a_guard_waits_until_interfaces_can_be_listed() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
-    let script = "\"$@\" apply --setting 'rps srv0/rx-0 = 0-1' --confirm 1s\n\
+    let script = "setpriv --bounding-set -sys_admin --inh-caps -sys_admin \"$@\" apply --setting 'rps srv0/rx-0 = 0-1' --confirm 1s\n\
                   umount --lazy /sys\nsleep 3\ntouch \"$MARK\"\nmount -t sysfs sysfs /sys\nsleep 30";
     let mark = world.state.path().join("mark");
     let mut command = world.inside(server, script);

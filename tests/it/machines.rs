@@ -19,8 +19,8 @@ const SEEDS: u64 = 5_000;
 const OPEN: [(Property, usize, &str); 2] = [
     (
         Property::Settles,
-        2,
-        "the plan switches a mask off, and only the next one moves the interrupt of that queue; or a mask that cannot be \
+        3,
+        "the plan switches a mask off, and only the next one moves the interrupts of that interface; or a mask that cannot be \
          read keeps the next plan from telling how busy a queue is (latency)",
     ),
     (Property::Avoids, 1, "an interrupt on the wrong node becomes a finding once another one is gone (full)"),

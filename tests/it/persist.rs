@@ -210,7 +210,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
     let text = tree.rxlab(&["restore"]).exits(4);
     for why in [
         "irqbalance: eth0: irqbalance is not running",
-        "affinity: unit:web: no control group has this unit's name: the unit is not running",
+        "affinity: unit:web.service: no control group has this unit's name: the unit is not running",
         "napi_priority: eth0/rx-0: its thread, process 500, is not visible",
     ] {
         assert!(text.contains(why), "{text}");
@@ -223,7 +223,9 @@ fn restore_waits_for_processes_and_sets_the_rest() {
         std::fs::rename(away, back).expect("renamed");
     }
     let text = waiting.output().exits(0);
-    for set in ["irqbalance eth0 = banned", "affinity unit:web = 4-5", "napi_priority eth0/rx-0 = rr:3"] {
+    for set in
+        ["irqbalance eth0 = banned", "affinity unit:web.service = 4-5", "napi_priority eth0/rx-0 = rr:3"]
+    {
         assert!(text.contains(set), "{text}");
     }
     assert!(!text.contains("irq_affinity"), "{text}");

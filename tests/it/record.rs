@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use rxlab_record::recorder::{Begun, Disk, Limits, Recorder, Ring, Span};
+use rxlab_record::recorder::{Disk, Limits, Recorder, Ring, Span};
 use serde_json::Value;
 
 use crate::process::{Ended, Running, rxlab, wait_for};
@@ -22,7 +22,7 @@ const START_MS: i64 = 1_800_000_000_000;
 pub(crate) fn record(state: &Path, seconds: i64) {
     let disk = Disk::for_writing(state).expect("locked");
     let limits = Limits { every: Duration::from_secs(1), size: 64 << 20 };
-    let Begun { mut recorder, .. } = Recorder::begin(disk, limits).expect("begun");
+    let mut recorder = Recorder::begin(disk, limits).expect("begun");
     let mut machine = Machine::new(7);
     for second in 0..seconds {
         machine.advance();

@@ -7,7 +7,7 @@ use rxlab_setting::Setting;
 
 /// One value for each knob, and the file that its write changes: two files for the queue with two interrupts and for the
 /// process with two threads.
-pub(crate) const SETTINGS: [(&str, &str); 35] = [
+pub(crate) const SETTINGS: [(&str, &str); 36] = [
     ("irqbalance eth0 = banned", "socket/irqbalance/70/setup"),
     ("threaded eth0 = on", "eth0/threaded"),
     ("queue_threaded eth0/rx-1 = on", "netdev/napi-get"),
@@ -42,6 +42,7 @@ pub(crate) const SETTINGS: [(&str, &str); 35] = [
     ("affinity pid:812 = 4-5", "task/813/status"),
     ("ksoftirqd_priority cpu:2 = fifo:10", "22/stat"),
     ("ksoftirqd_priority cpu:3 = nice:-5", "23/stat"),
+    ("napi_affinity eth0/rx-1 = 4", "task/501/status"),
     ("napi_priority eth0/rx-1 = rr:3", "501/stat"),
 ];
 
@@ -116,7 +117,8 @@ const GROUPS: [&str; 6] = [
      queue_rx_frames gro gro_hw lro rx_checksum udp_gro_forwarding gro_max_size gro_ipv4_max_size",
     // Polling, of the device and of each queue, and the threads that do it.
     "threaded queue_threaded napi_defer_hard_irqs queue_defer_hard_irqs gro_flush_timeout \
-     queue_gro_flush_timeout irq_suspend_timeout napi_priority ksoftirqd_priority affinity",
+     queue_gro_flush_timeout irq_suspend_timeout napi_affinity napi_priority \
+     ksoftirqd_priority affinity",
     // The machine's own limits.
     "netdev_budget netdev_budget_usecs netdev_max_backlog dev_weight gro_normal_batch skb_defer_max busy_poll \
      busy_read clocksource",

@@ -118,6 +118,8 @@ impl Tree {
             queues.extend(one_message(&numbers(&[(1, queue), (2, 4), (3, 0), (4, napi)])));
             napis.extend(one_message(&numbers(&polled)));
             self.process(thread, &format!("napi/eth0-{napi}"), 2, 950);
+            let status = "Name:\tnapi\nCpus_allowed_list:\t0-7\n";
+            self.write(&format!("proc/{thread}/task/{thread}/status"), status);
         }
         self.write("netlink/netdev/queue-get", &queues);
         self.write("netlink/netdev/napi-get", &napis);

@@ -4,7 +4,7 @@
 //! answers of netlink and ioctls into values, one format per file; [`number`] turns figures into text. Parsers take
 //! text or bytes, never paths, and never guess: what they do not understand is an error.
 //!
-//! Never: reads a machine. Only [`atomic`] touches files, the program's own.
+//! Never: reads a machine. Only [`atomic`] and [`private`] touch files, the program's own.
 //!
 //! ```
 //! use rxlab_base::units::CpuMask;
@@ -20,4 +20,5 @@ pub mod compute;
 pub mod error;
 pub mod number;
 pub mod parse;
+pub mod private;
 pub mod units;

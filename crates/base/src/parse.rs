@@ -29,7 +29,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-pub use cgroup::{ControlGroups, CpuLimit, Throttling, control_groups, cpu_limit, throttling};
+pub use cgroup::{ControlGroups, CpuLimit, Throttling, control_groups, cpu_limit, hierarchy, throttling};
 pub use configuration::{
     Entry as ConfigurationEntry, configuration_entries, configuration_lines, has_word, matches_glob,
 };
@@ -40,7 +40,7 @@ pub use kernel_arguments::{has_kernel_argument, kernel_argument};
 pub use links::{GroSize, Link, Xdp, XdpMode, links};
 pub use links::{link_request, with_link_attributes};
 pub use load_tools::{LoadToolReport, load_tool_report};
-pub use locks::holds_lock;
+pub use locks::lock_owners;
 pub use mounts::{Mount, mounts};
 pub use namespace::{namespace_id, namespace_inode};
 pub use net_dev::{NetDevRow, net_dev};
@@ -52,7 +52,7 @@ pub use netdev::{napi_request, with_napi_settings};
 pub use openssl::{OpensslSpeed, openssl_speed};
 pub use process::{
     ProcessStat, Scheduling, allowed_cpus, children, has_ended, is_runnable, last_cpu, parent, process_stat,
-    scheduling, with_allowed_cpus, with_scheduling,
+    scheduling, thread_group, with_allowed_cpus, with_scheduling,
 };
 pub use schedstat::{on_cpu_ns, ran_and_waited_ns, thread_name};
 pub use sock_diag::{connected_sockets, listening_sockets};

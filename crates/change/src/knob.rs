@@ -15,6 +15,7 @@ mod gro_size;
 mod irq_affinity;
 mod irqbalance;
 mod napi;
+mod napi_affinity;
 mod ntuple_rule;
 mod offload;
 mod priority;
@@ -34,6 +35,7 @@ pub mod testbed;
 mod value;
 mod xps;
 
+pub(crate) use affinity::directory as group_directory;
 pub use error::{KnobError, Result};
 pub use reference::reference;
 pub use registry::{KNOBS, find};
@@ -42,7 +44,7 @@ pub use site::Site;
 use crate::journal::{Armed, Displaced, Part};
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::Model;
-use rxlab_setting::Target;
+use rxlab_setting::{Target, discarded_by, tunable};
 use rxlab_sys::Host;
 
 /// A value by its parts, such as the threads of a process.
@@ -115,15 +117,14 @@ pub trait Knob: Sync {
     fn write(&self, site: Site<'_>, value: &str, armed: &Armed) -> Result;
 
     /// Names of the knobs whose values on the same interface a write may discard, such as the affinities of
-    /// interrupts that the driver re-creates. The applier saves and replays them.
-    fn disturbs(&self) -> &'static [&'static str] {
-        &[]
+    /// interrupts that the driver re-creates: a fact of its row. The applier saves them and sets them again, in this order.
+    fn discards(&self) -> Vec<&'static str> {
+        discarded_by(self.name())
     }
 
-    /// Names of the knobs whose values on the same interface a write replaces on purpose: those of single queues by
-    /// that of all of them. They have the same form of value. Undo sets them again, applying does not.
+    /// Names of the knobs whose values on the same interface a write replaces on purpose: a fact of its row.
     fn replaces(&self) -> &'static [&'static str] {
-        &[]
+        tunable(self.name()).map_or(&[], |row| row.replaces)
     }
 
     /// Refuses an original `value`, which was not checked, where restoring it would discard later changes.

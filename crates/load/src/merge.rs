@@ -19,6 +19,9 @@ pub enum MergeError {
     /// A histogram is unreadable.
     #[error("unreadable histogram `{0}`")]
     Histogram(&'static str),
+    /// A count is larger than any load can make, so that sums would not be counts.
+    #[error("`{0}` is larger than 2^53")]
+    Impossible(String),
     /// The result has another target.
     #[error("its target is {found}, not {expected}")]
     Url {
@@ -99,7 +102,12 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
     if report.schema != Report::SCHEMA {
         return Err(MergeError::Schema(report.schema.clone()));
     }
-    let read = |name, text: &str| decode(text).ok_or(MergeError::Histogram(name));
+    let json = serde_json::to_value(report).unwrap_or_default();
+    if let Some(name) = impossible("report", &json) {
+        return Err(MergeError::Impossible(name));
+    }
+    let read =
+        |name, text: &str| decode(text).filter(|read| read.len() <= MOST).ok_or(MergeError::Histogram(name));
     let loops = report.histograms.loop_lag.iter().map(|text| read("loop_lag", text));
     Ok(Interval {
         seconds: report.seconds,
@@ -126,6 +134,23 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         datagrams: report.datagrams.clone().unwrap_or_default(),
         client_cpu: report.client_cpu.clone(),
     })
+}
+
+/// Largest number of a report: the sum of a thousand is still a number of 64 bits.
+const MOST: u64 = 1 << 53;
+
+/// The first field, by its name, with a number that no report has.
+fn impossible(name: &str, value: &serde_json::Value) -> Option<String> {
+    match value {
+        serde_json::Value::Number(number) => {
+            let is_possible =
+                number.as_f64().is_some_and(|number| number.is_finite() && number.abs() <= MOST as f64);
+            (!is_possible).then(|| name.to_owned())
+        }
+        serde_json::Value::Array(values) => values.iter().find_map(|value| impossible(name, value)),
+        serde_json::Value::Object(fields) => fields.iter().find_map(|(name, value)| impossible(name, value)),
+        _ => None,
+    }
 }
 
 /// Adds two intervals of the same time.
@@ -249,6 +274,8 @@ mod tests {
         assert!(merge(&[random(3), random(4), good.clone(), good.clone()]).is_ok());
         let old = Report { schema: "rxlab.load/0".to_owned(), ..good.clone() };
         assert!(matches!(merge(&[old]), Err((0, MergeError::Schema(_)))));
+        let huge = Report { requests: u64::MAX, ..good.clone() };
+        assert_eq!(merge(&[good.clone(), huge]), Err((1, MergeError::Impossible("requests".to_owned()))));
         let mut broken = good;
         broken.histograms.latency = "x".to_owned();
         assert_eq!(merge(&[broken]), Err((0, MergeError::Histogram("latency"))));

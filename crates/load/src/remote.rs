@@ -6,7 +6,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -26,6 +26,10 @@ const START: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(10);
 /// Time for a client to end before it is killed.
 const END: Duration = Duration::from_secs(2);
+/// Longest answer in bytes: a report has a few hundred kilobytes.
+const LONGEST: u64 = 16 << 20;
+/// Bytes at the end of a client's errors that are kept.
+const COMPLAINTS: usize = 4096;
 /// Fraction of an interval by which its beginning may differ between clients.
 const SKEW: f64 = 0.1;
 
@@ -176,7 +180,8 @@ struct Client {
     child: Child,
     /// `None` once it was told to end.
     orders: Option<ChildStdin>,
-    answers: Receiver<String>,
+    /// `None` for one that is too long; nothing is read after it.
+    answers: Receiver<Option<String>>,
     /// Its standard error, once it has ended.
     complaints: Receiver<String>,
 }
@@ -192,18 +197,18 @@ impl Client {
             .process_group(0)
             .spawn()
             .map_err(|error| ClientError { run: run.to_owned(), why: format!("cannot start: {error}") })?;
-        let (sender, answers) = channel();
-        let stdout = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+        // One answer for each order: a client that says more is not read further.
+        let (sender, answers) = sync_channel(1);
+        let mut stdout = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
         std::thread::spawn(move || {
-            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+            while let Some(line) = next_line(&mut stdout)
+                && sender.send(line.clone()).is_ok()
+                && line.is_some()
+            {}
         });
-        let mut stderr = child.stderr.take().expect("standard error is a pipe");
+        let stderr = child.stderr.take().expect("standard error is a pipe");
         let (sender, complaints) = channel();
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = stderr.read_to_end(&mut text);
-            sender.send(String::from_utf8_lossy(&text).into_owned())
-        });
+        std::thread::spawn(move || sender.send(last_bytes(stderr, COMPLAINTS)));
         let orders = child.stdin.take();
         Ok(Self { run: run.to_owned(), child, orders, answers, complaints })
     }
@@ -222,7 +227,8 @@ impl Client {
 
     fn answer(&self, time: Duration) -> Result<Answer, ClientError> {
         match self.answers.recv_timeout(time) {
-            Ok(line) => serde_json::from_str(&line).map_err(|_| {
+            Ok(None) => Err(self.error(format!("printed more than {} MiB in one line", LONGEST >> 20))),
+            Ok(Some(line)) => serde_json::from_str(&line).map_err(|_| {
                 let shown: String = line.chars().take(60).collect();
                 self.error(format!("printed `{shown}`: it has to run `rxlab client` of this version"))
             }),
@@ -254,6 +260,28 @@ impl Client {
     }
 }
 
+/// Reads a line; `Some(None)` if it is longer than [`LONGEST`], `None` at the end.
+fn next_line(input: &mut impl BufRead) -> Option<Option<String>> {
+    let mut line = Vec::new();
+    let length = input.take(LONGEST).read_until(b'\n', &mut line).ok().filter(|length| *length > 0)?;
+    if line.pop_if(|last| *last == b'\n').is_none() && length as u64 == LONGEST {
+        return Some(None);
+    }
+    Some(Some(String::from_utf8_lossy(&line).into_owned()))
+}
+
+/// Reads to the end, and keeps about the last `most` bytes.
+fn last_bytes(mut input: impl Read, most: usize) -> String {
+    let (mut kept, mut part) = (Vec::new(), [0; 4096]);
+    while let Ok(length) = input.read(&mut part)
+        && length > 0
+    {
+        kept.extend_from_slice(&part[..length]);
+        kept.drain(..kept.len().saturating_sub(most));
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
         // A client ends with its orders, and a remote one cannot be killed from here.
@@ -273,6 +301,8 @@ impl Drop for Client {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::{Answer, Clients, Order, serve};
     use crate::clock::SECOND;
     use crate::interval::Interval;
@@ -305,6 +335,16 @@ mod tests {
         assert_eq!(error("echo denied >&2; exit 255"), "client `echo denied >&2; exit 255` ended: denied");
         let other = "client `echo hello; cat` printed `hello`: it has to run `rxlab client` of this version";
         assert_eq!(error("echo hello; cat"), other);
+    }
+
+    #[test]
+    fn a_client_that_floods_is_refused() {
+        let error = |run: &str| Clients::start([run], &spec()).expect_err("no client").to_string();
+        assert_eq!(error("cat /dev/zero"), "client `cat /dev/zero` printed more than 16 MiB in one line");
+        assert!(error("yes").contains("printed `y`"));
+        let errors =
+            super::last_bytes(std::io::repeat(b'x').take(1 << 20).chain(&b"end"[..]), super::COMPLAINTS);
+        assert!(errors.len() == super::COMPLAINTS && errors.ends_with("end"));
     }
 
     /// A client that always gives the same result: two seconds with these latencies.

@@ -23,8 +23,8 @@ pub struct Driver {
     pub kind: Kind,
     /// Names of the interrupts of its queues.
     pub irqs: &'static [IrqName],
-    /// True if its interrupts have the interface's bare name, those of the receive queues first and in their order.
-    pub irqs_in_queue_order: bool,
+    /// Order of its interrupts that have the bare name of the interface or of its device.
+    pub bare: Bare,
     /// True if it spreads its interrupts again when a CPU goes offline or comes online.
     pub spreads_irqs_on_hotplug: bool,
     /// True if channels of VMBus without a numbered interrupt signal its packets.
@@ -68,17 +68,26 @@ pub enum Kind {
     Failover,
 }
 
+/// Order of interrupts with the bare name of the interface or of its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bare {
+    /// Nothing says which of several is a queue's.
+    Unordered,
+    /// Those of the receive queues come first, in their order.
+    QueuesFirst,
+    /// That of the only receive queue is the last.
+    QueueLast,
+}
+
 /// The name of an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IrqName {
     /// A name as in `/proc/interrupts`, without a PCI address behind an @.
     pub example: &'static str,
-    /// End of the name, in which `#` is a number.
+    /// End of the name, in which `#` is a number; two numbers are the first and the last queue of an interrupt.
     pub ending: &'static str,
     /// Meaning of the number.
     pub number: IrqNumber,
-    /// True if drivers without a row may use the same name.
-    pub is_shared: bool,
 }
 
 /// Meaning of the number in the name of an interrupt.
@@ -88,9 +97,11 @@ pub enum IrqNumber {
     Receive(u32),
     /// A transmit queue, counted from this number; its interrupt serves nothing else.
     Transmit(u32),
-    /// An interrupt of the device, equal to the queue's number if there are as many as queues. With fewer, each polls
-    /// several, and the name does not say which.
-    Vector,
+    /// A receive queue, counted from the lowest number of all.
+    FromLowest,
+    /// Interrupts with a receive queue, counted from any number in any steps. The n-th is that of the n-th queue if there
+    /// are as many as queues; otherwise some poll several, and the name does not say which.
+    Order,
     /// One of the blocks of which the first half are transmit queues, and the second half receive queues.
     Block,
     /// No queue.
@@ -137,7 +148,7 @@ const UNKNOWN: Driver = Driver {
     names: &[],
     kind: Kind::Device,
     irqs: &[],
-    irqs_in_queue_order: false,
+    bare: Bare::Unordered,
     spreads_irqs_on_hotplug: false,
     has_vmbus_channels: false,
     statistics: &[],
@@ -168,20 +179,6 @@ pub fn names(choose: impl Fn(&Driver) -> bool) -> Vec<&'static str> {
     DRIVERS.iter().filter(|row| choose(row)).filter_map(|row| row.names.first().copied()).collect()
 }
 
-/// Names of interrupts to try for a driver: its own, then those that drivers share.
-pub(crate) fn irq_names(driver: Option<&str>) -> impl Iterator<Item = &'static IrqName> {
-    static SHARED: LazyLock<Vec<&IrqName>> = LazyLock::new(|| {
-        let mut shared: Vec<&IrqName> = Vec::new();
-        for name in DRIVERS.iter().flat_map(|row| row.irqs).filter(|name| name.is_shared) {
-            if shared.iter().all(|other| other.ending != name.ending) {
-                shared.push(name);
-            }
-        }
-        shared
-    });
-    facts(driver).irqs.iter().chain(SHARED.iter().copied())
-}
-
 /// Statistics to try for a driver: its own, then those of the others.
 pub fn statistics(driver: Option<&str>) -> impl Iterator<Item = &'static QueueNames> {
     static ALL: LazyLock<Vec<&QueueNames>> = LazyLock::new(|| {
@@ -197,16 +194,20 @@ pub fn statistics(driver: Option<&str>) -> impl Iterator<Item = &'static QueueNa
 }
 
 impl IrqName {
-    /// The number in a name that fits; `None` for other names.
-    pub(crate) fn number_in(&self, name: &str) -> Option<u32> {
-        let (before, after) = self.ending.split_once('#')?;
-        let name = name.strip_suffix(after)?;
-        let (start, digits) = name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
-        let start = start.strip_suffix(before)?;
+    /// The first and the last number in a name that fits, mostly the same one; `None` for other names.
+    pub(crate) fn numbers_in(&self, name: &str) -> Option<(u32, u32)> {
+        let mut parts = self.ending.rsplit('#');
+        let mut rest = name.strip_suffix(parts.next()?)?;
+        let mut numbers = Vec::new();
+        for before in parts {
+            let (start, digits) = rest.split_at(rest.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+            numbers.push(digits.parse().ok()?);
+            rest = start.strip_suffix(before)?;
+        }
         // The vectors of Flow Director and of control queues: i40e-0000:04:00.0:fdir-TxRx-0.
-        if start.ends_with(":fdir") || start.ends_with(":ctrl") {
+        if rest.ends_with(":fdir") || rest.ends_with(":ctrl") {
             return None;
         }
-        digits.parse().ok()
+        Some((*numbers.last()?, *numbers.first()?))
     }
 }

@@ -248,14 +248,16 @@ fn is_steered(model: &Model, queue: &RxQueue, cpu: CpuId) -> bool {
     by_reader || queue.rps_cpus.known().is_some_and(|mask| mask.contains(cpu))
 }
 
-/// The interrupt that fires most on a CPU, with its rate there, if it fires often and belongs to no interface of
+/// The interrupt of a device that fires most on a CPU, with its rate there, if it fires often and belongs to no interface of
 /// the model: /proc/interrupts has those of every network namespace.
 pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
     let own = |irq: &IrqRates| {
         let mut others = model.nics.iter().flat_map(|nic| &nic.other_irqs);
         is_of_a_queue(model, irq) || others.any(|own| own.number == irq.irq)
     };
-    let often = often(rates, cpu).filter(|(irq, _)| !own(irq));
+    // A device's interrupt goes to one CPU at a time: what fires on several is a timer, or the like.
+    let is_device = |irq: &IrqRates| irq.per_cpu.values().filter(|rate| **rate >= TRAFFIC).count() == 1;
+    let often = often(rates, cpu).filter(|(irq, _)| is_device(irq) && !own(irq));
     often.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 

@@ -26,4 +26,4 @@ pub use intervals::Intervals;
 pub use reader::{Gap, Replay, Replayed, Ring, Span, WindowError};
 pub use segment::SegmentError;
 pub use storage::{Disk, Locked, Storage};
-pub use writer::{Begun, Limits, Recorder};
+pub use writer::{Limits, Recorder};

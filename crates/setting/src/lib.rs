@@ -30,5 +30,6 @@ pub use setting::{Plan, PlannedSetting, Setting, SettingError, set_of, set_text}
 pub use simulation::{is_to_come, set_queues, simulate};
 pub use target::{Target, interrupts, queueless_targets};
 pub use tunable::{
-    Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, risk_and_upkeep, tunable,
+    Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, discarded_by,
+    risk_and_upkeep, tunable,
 };

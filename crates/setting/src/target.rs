@@ -51,13 +51,44 @@ pub enum Target {
     },
     /// All threads of one process; written `pid:1234`.
     Process(u32),
-    /// One control group by its path; written `cgroup:/system.slice/nginx.service`.
+    /// One control group by its canonical path, as [`Target::cgroup`] makes it; written
+    /// `cgroup:/system.slice/nginx.service`.
     Cgroup(String),
-    /// One systemd unit; written `unit:nginx.service`.
+    /// One systemd unit by its full name; written `unit:nginx.service`, and read without `.service` too.
     Unit(String),
 }
 
+/// Endings of the names of units (systemd.unit(5)); a name without one is that of a service.
+const UNITS: [&str; 11] = [
+    "service",
+    "scope",
+    "slice",
+    "socket",
+    "mount",
+    "swap",
+    "device",
+    "automount",
+    "target",
+    "path",
+    "timer",
+];
+
 impl Target {
+    /// The control group of a path, which may have spare slashes and dots. `None` for a relative path, one with `..`,
+    /// and one that cannot be written in a setting.
+    pub fn cgroup(path: &str) -> Option<Self> {
+        let is_plain = is_plain(path) && path.starts_with('/');
+        let parts: Vec<&str> = path.split('/').filter(|part| !["", "."].contains(part)).collect();
+        (is_plain && !parts.contains(&"..")).then(|| Self::Cgroup(format!("/{}", parts.join("/"))))
+    }
+
+    /// The unit of a name; `None` if that cannot be written in a setting.
+    fn unit(name: &str) -> Option<Self> {
+        let is_full = name.rsplit_once('.').is_some_and(|(_, kind)| UNITS.contains(&kind));
+        let name = if is_full { name.to_owned() } else { format!("{name}.service") };
+        (is_plain(&name) && !name.starts_with('.') && !name.contains('/')).then_some(Self::Unit(name))
+    }
+
     /// The interface, if it is part of one.
     pub fn nic(&self) -> Option<&NicName> {
         match self {
@@ -141,13 +172,12 @@ impl FromStr for Target {
             return nic.parse().ok().and_then(|nic| of_part(nic, part)).ok_or_else(bad);
         }
         if let Some((kind, rest)) = text.split_once(':') {
-            let plain = is_plain(rest);
             return match kind {
                 "cpu" => number(rest).map(|n| Target::Cpu(CpuId(n))),
                 "nic" => rest.parse().ok().map(Target::Nic),
                 "pid" => number(rest).map(Target::Process),
-                "cgroup" if plain && rest.starts_with('/') => Some(Target::Cgroup(rest.to_owned())),
-                "unit" if plain && !rest.contains('/') => Some(Target::Unit(rest.to_owned())),
+                "cgroup" => Target::cgroup(rest),
+                "unit" => Target::unit(rest),
                 _ => None,
             }
             .ok_or_else(bad);
@@ -226,7 +256,23 @@ mod tests {
             let target: Target = text.parse().expect(text);
             assert_eq!(target.to_string(), text);
         }
-        assert_eq!("nic:eth0".parse::<Target>().expect("a target").to_string(), "eth0");
+    }
+
+    /// Two spellings once hid that a newer transaction had changed the same target.
+    #[test]
+    fn a_target_has_one_spelling() {
+        for (text, canonical) in [
+            ("nic:eth0", "eth0"),
+            ("cgroup:/a/", "cgroup:/a"),
+            ("cgroup://a//./b/.", "cgroup:/a/b"),
+            ("cgroup:/", "cgroup:/"),
+            ("cgroup:/a/...", "cgroup:/a/..."),
+            ("unit:nginx", "unit:nginx.service"),
+            ("unit:web.app", "unit:web.app.service"),
+            ("unit:user.slice", "unit:user.slice"),
+        ] {
+            assert_eq!(text.parse::<Target>().expect(text).to_string(), canonical);
+        }
     }
 
     #[test]
@@ -238,7 +284,11 @@ mod tests {
             "cpu:02",
             "pid:-1",
             "cgroup:a",
+            "cgroup:/a/../b",
+            "cgroup:",
             "unit:a/b",
+            "unit:",
+            "unit:.service",
             "eth0/context-0",
             "a:b",
             "eth0/",

@@ -64,6 +64,12 @@ pub struct Tunable {
     pub upkeep: Upkeep,
     /// Place and form of the value.
     pub owner: Owner,
+    /// Knobs whose values on the same interface a write may discard. What setting those again discards is not repeated:
+    /// see [`discarded_by`].
+    pub discards: &'static [&'static str],
+    /// Knobs of single queues whose values a write replaces on purpose by its own, which has the same form. Undo sets them
+    /// again, applying does not.
+    pub replaces: &'static [&'static str],
     /// Effect on a model; `None` if policies neither set the knob nor read what it changes.
     pub(super) simulation: Option<Simulation>,
 }
@@ -123,27 +129,94 @@ pub enum Encoding {
 }
 
 const fn row(name: &'static str, risk: Risk, upkeep: Upkeep, owner: Owner) -> Tunable {
-    Tunable { name, risk, upkeep, owner, simulation: None }
+    Tunable { name, risk, upkeep, owner, discards: &[], replaces: &[], simulation: None }
 }
 
 impl Tunable {
+    const fn discarding(mut self, discards: &'static [&'static str]) -> Self {
+        self.discards = discards;
+        self
+    }
+
+    const fn replacing(mut self, replaces: &'static [&'static str]) -> Self {
+        self.replaces = replaces;
+        self
+    }
+
     const fn simulated(mut self, simulation: Simulation) -> Self {
         self.simulation = Some(simulation);
         self
     }
 }
 
+/// Threads of NAPIs: a new one begins with default CPUs and scheduling (`napi_kthread_create`). Linux ends and creates them
+/// with the switch (`netif_set_threaded`, `napi_set_threaded` of net/core/dev.c).
+const THREADS: &[&str] = &["napi_affinity", "napi_priority"];
+
+/// Settings of NAPIs that are removed and added again: `netif_napi_add_weight` gives them the values of the interface, or
+/// those kept with the queue where the driver uses `netif_napi_add_config`. It clears `threaded` of the whole interface if it
+/// gets no thread, as when the process is killed meanwhile. A veth does this with GRO (`veth_set_features`).
+const NAPIS: &[&str] = &[
+    "threaded",
+    "queue_threaded",
+    "queue_defer_hard_irqs",
+    "queue_gro_flush_timeout",
+    "irq_suspend_timeout",
+    "napi_affinity",
+    "napi_priority",
+];
+
+/// Settings that a driver may discard when it stops its device, or closes and opens its queues: interrupts are requested
+/// again without affinity, XPS is spread again, and NAPIs may be others (`ena_update_queue_params`, `bnxt_open_nic`,
+/// `mlx5e_safe_switch_params`).
+const REOPENED: &[&str] = &[
+    "threaded",
+    "queue_threaded",
+    "queue_defer_hard_irqs",
+    "queue_gro_flush_timeout",
+    "irq_suspend_timeout",
+    "irq_affinity",
+    "xps_cpus",
+    "xps_rxqs",
+    "napi_affinity",
+    "napi_priority",
+];
+
+/// Settings of queues that are removed or created. With fewer, Linux drops RPS and RFS of the removed ones with their
+/// directories (`netif_set_real_num_rx_queues`) and XPS of those above (`netif_reset_xps_queues_gt`); drivers allocate
+/// interrupts, NAPIs, moderation of single queues and the RSS table again. New interrupts are not on irqbalance's list.
+const OF_QUEUES: &[&str] = &[
+    "irqbalance",
+    "rss",
+    "queue_adaptive_rx",
+    "queue_rx_usecs",
+    "queue_rx_frames",
+    "threaded",
+    "queue_threaded",
+    "queue_defer_hard_irqs",
+    "queue_gro_flush_timeout",
+    "irq_suspend_timeout",
+    "irq_affinity",
+    "xps_cpus",
+    "xps_rxqs",
+    "rps",
+    "rfs",
+    "napi_affinity",
+    "napi_priority",
+];
+
 const RSS: &str = "an RSS table is not a single value; set it with `ethtool -X`";
 const RULE: &str = "a flow rule is not a single value; set it with `ethtool -N`";
 const PROCESS: &str = "processes do not survive a reboot; set CPUAffinity= or AllowedCPUs= in their unit";
 const THREAD: &str = "kernel threads are found by process id; set their priority with `chrt` or `renice`";
+const THREAD_CPUS: &str = "kernel threads are found by process id; set their CPUs with `taskset`";
 const HASH_PLACE: &str = "ethtool RSS_GET or ETHTOOL_GRSSH, and ETHTOOL_SRSSH";
 const HASH: &str = "no file has it; set it with `ethtool -X`";
 const FIELDS_PLACE: &str = "ethtool ETHTOOL_GRXFH and ETHTOOL_SRXFH";
 const FIELDS: &str = "no file has it; set it with `ethtool -N NIC rx-flow-hash`";
 const LINK: &str = "rtnetlink RTM_GETLINK and RTM_NEWLINK";
 const SIZE: &str = "no file has it; set it with `ip link set dev NIC`";
-const NAPIS: &str = "netdev napi-get and napi-set";
+const NAPIS_PLACE: &str = "netdev napi-get and napi-set";
 const NAPI: &str = "a NAPI has no file and no lasting number; `rxlab persist` sets it by its queue";
 const QUEUES_PLACE: &str = "ethtool ETHTOOL_PERQUEUE";
 const QUEUES: &str = "no file has it; set it with `ethtool -Q`";
@@ -153,11 +226,13 @@ const CHANNEL_WORDS: &[(&str, &str)] = &[("rx", "RX"), ("tx", "TX"), ("combined"
 /// of a queue, where a switch precedes the settings that depend on it (also GRO, without which a veth has no
 /// NAPI) and a table precedes the rules that lead to it; polling; the CPUs that take interrupts and then
 /// packets (the global flow table before those of the queues); the whole machine; and last the processes.
-pub const TUNABLES: [Tunable; 58] = [
+pub const TUNABLES: [Tunable; 59] = [
     row("irqbalance", Safe, High, Irqbalance).simulated(simulation::irqbalance),
-    row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")),
-    row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")),
-    row("channels", LinkReset, Low, Words(CHANNELS, CHANNEL_WORDS)).simulated(simulation::channels),
+    row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")).discarding(REOPENED),
+    row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")).discarding(REOPENED),
+    row("channels", LinkReset, Low, Words(CHANNELS, CHANNEL_WORDS))
+        .discarding(OF_QUEUES)
+        .simulated(simulation::channels),
     row("rss_key", Safe, Low, Other(HASH_PLACE, HASH)),
     row("rss_fields_tcp4", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
     row("rss_fields_udp4", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
@@ -167,7 +242,8 @@ pub const TUNABLES: [Tunable; 58] = [
     row("rss", Safe, Medium, Other("ethtool RSS_GET or ETHTOOL_GRSSH, and ETHTOOL_SRXFHINDIR", RSS))
         .simulated(simulation::rss),
     row("rss_context", Safe, High, Other("ethtool RSS_GET and ETHTOOL_SRSSH", RSS)),
-    row("ntuple", LinkReset, Low, Ethtool(FEATURES, "ntuple", "ntuple-filters")),
+    // Switching it off removes the rules.
+    row("ntuple", LinkReset, Low, Ethtool(FEATURES, "ntuple", "ntuple-filters")).discarding(&["ntuple_rule"]),
     row(
         "ntuple_rule",
         Safe,
@@ -175,31 +251,39 @@ pub const TUNABLES: [Tunable; 58] = [
         Other("ethtool ETHTOOL_GRXCLSRLALL, ETHTOOL_SRXCLSRLINS and ETHTOOL_SRXCLSRLDEL", RULE),
     ),
     row("adaptive_rx", BriefStall, Low, Ethtool(COALESCE, "adaptive-rx", "Adaptive RX"))
+        .replacing(&["queue_adaptive_rx"])
         .simulated(simulation::adaptive_rx),
     row("adaptive_tx", BriefStall, Low, Ethtool(COALESCE, "adaptive-tx", "Adaptive RX:.*TX")),
-    row("rx_usecs", Safe, Low, Ethtool(COALESCE, "rx-usecs", "rx-usecs")).simulated(simulation::rx_usecs),
-    row("rx_frames", Safe, Low, Ethtool(COALESCE, "rx-frames", "rx-frames")),
+    row("rx_usecs", Safe, Low, Ethtool(COALESCE, "rx-usecs", "rx-usecs"))
+        .replacing(&["queue_rx_usecs"])
+        .simulated(simulation::rx_usecs),
+    row("rx_frames", Safe, Low, Ethtool(COALESCE, "rx-frames", "rx-frames")).replacing(&["queue_rx_frames"]),
     row("tx_usecs", Safe, Low, Ethtool(COALESCE, "tx-usecs", "tx-usecs")),
     row("tx_frames", Safe, Low, Ethtool(COALESCE, "tx-frames", "tx-frames")),
     row("queue_adaptive_rx", BriefStall, Medium, Other(QUEUES_PLACE, QUEUES)),
     row("queue_rx_usecs", Safe, Medium, Other(QUEUES_PLACE, QUEUES)),
     row("queue_rx_frames", Safe, Medium, Other(QUEUES_PLACE, QUEUES)),
-    row("gro", Safe, Low, Ethtool(FEATURES, "gro", "generic-receive-offload")),
-    row("gro_hw", LinkReset, Low, Ethtool(FEATURES, "rx-gro-hw", "rx-gro-hw")),
-    row("lro", LinkReset, Low, Ethtool(FEATURES, "lro", "large-receive-offload")),
+    row("gro", Safe, Low, Ethtool(FEATURES, "gro", "generic-receive-offload")).discarding(NAPIS),
+    row("gro_hw", LinkReset, Low, Ethtool(FEATURES, "rx-gro-hw", "rx-gro-hw")).discarding(REOPENED),
+    row("lro", LinkReset, Low, Ethtool(FEATURES, "lro", "large-receive-offload")).discarding(REOPENED),
     row("rx_checksum", LinkReset, Low, Ethtool(FEATURES, "rx", "rx-checksumming")),
     row("udp_gro_forwarding", Safe, Low, Ethtool(FEATURES, "rx-udp-gro-forwarding", "rx-udp-gro-forwarding")),
-    row("gro_max_size", Safe, Low, Other(LINK, SIZE)),
+    // Up to 65536, `netif_set_gro_max_size` sets both.
+    row("gro_max_size", Safe, Low, Other(LINK, SIZE)).discarding(&["gro_ipv4_max_size"]),
     row("gro_ipv4_max_size", Safe, Low, Other(LINK, SIZE)),
-    row("threaded", Safe, High, NicFile("threaded", Switch)),
-    row("queue_threaded", Safe, High, Other(NAPIS, NAPI)),
+    row("threaded", Safe, High, NicFile("threaded", Switch))
+        .discarding(THREADS)
+        .replacing(&["queue_threaded"]),
+    row("queue_threaded", Safe, High, Other(NAPIS_PLACE, NAPI)).discarding(THREADS),
     row("napi_defer_hard_irqs", Safe, Low, NicFile("napi_defer_hard_irqs", Number))
+        .replacing(&["queue_defer_hard_irqs"])
         .simulated(simulation::napi_defer_hard_irqs),
-    row("queue_defer_hard_irqs", Safe, Medium, Other(NAPIS, NAPI)),
+    row("queue_defer_hard_irqs", Safe, Medium, Other(NAPIS_PLACE, NAPI)),
     row("gro_flush_timeout", Safe, Low, NicFile("gro_flush_timeout", Number))
+        .replacing(&["queue_gro_flush_timeout"])
         .simulated(simulation::gro_flush_timeout),
-    row("queue_gro_flush_timeout", Safe, Medium, Other(NAPIS, NAPI)),
-    row("irq_suspend_timeout", Safe, Medium, Other(NAPIS, NAPI)),
+    row("queue_gro_flush_timeout", Safe, Medium, Other(NAPIS_PLACE, NAPI)),
+    row("irq_suspend_timeout", Safe, Medium, Other(NAPIS_PLACE, NAPI)),
     row("default_smp_affinity", Safe, Low, HostFile("/proc/irq/default_smp_affinity", Mask)),
     row("irq_affinity", Safe, High, IrqAffinity).simulated(simulation::irq_affinity),
     row("xps_cpus", Safe, Medium, QueueFile(Tx, "xps_cpus", Mask)).simulated(simulation::xps_cpus),
@@ -227,12 +311,29 @@ pub const TUNABLES: [Tunable; 58] = [
     .simulated(simulation::clocksource),
     row("affinity", Safe, High, Other("/proc/PID/task/TID/status, CGROUP/cpuset.cpus", PROCESS)),
     row("ksoftirqd_priority", Safe, High, Other("/proc/PID/stat", THREAD)),
+    row("napi_affinity", Safe, High, Other("/proc/PID/status", THREAD_CPUS)),
     row("napi_priority", Safe, High, Other("/proc/PID/stat", THREAD)),
 ];
 
 /// The row of a knob; `None` if there is no such knob.
 pub fn tunable(knob: &str) -> Option<&'static Tunable> {
     TUNABLES.iter().find(|row| row.name == knob)
+}
+
+/// Knobs whose values a write of `knob` may discard, also by setting the others again, in the order of setting them again:
+/// that of the rows, as the value of a row may depend on earlier ones and discard later ones. Not those that it only
+/// replaces.
+pub fn discarded_by(knob: &str) -> Vec<&'static str> {
+    let mut found: Vec<&'static str> = Vec::new();
+    let mut next: Vec<&'static str> = tunable(knob).map_or_else(Vec::new, |row| row.discards.to_vec());
+    while let Some(name) = next.pop() {
+        if name != knob && !found.contains(&name) {
+            found.push(name);
+            next.extend(tunable(name).iter().flat_map(|row| row.discards.iter().chain(row.replaces)));
+        }
+    }
+    found.sort_by_key(|name| apply_order(name));
+    found
 }
 
 /// Position of a knob in the order of applying.
@@ -285,5 +386,31 @@ impl Owner {
             Irqbalance => "/run/irqbalance/irqbalancePID.sock".to_owned(),
             Other(place, _) => (*place).to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TUNABLES, apply_order, discarded_by, tunable};
+
+    /// Setting a value again must not discard one that was set again before.
+    #[test]
+    fn what_a_write_discards_comes_later_and_is_complete() {
+        for row in &TUNABLES {
+            let discarded = discarded_by(row.name);
+            for name in row.discards.iter().chain(row.replaces) {
+                assert!(tunable(name).is_some(), "{}: {name}", row.name);
+            }
+            for name in &discarded {
+                for next in discarded_by(name).iter().chain(tunable(name).expect("a row").replaces) {
+                    assert!(discarded.contains(next), "{} discards {name}, which affects {next}", row.name);
+                    assert!(apply_order(next) > apply_order(name), "{next} is set again after {name}");
+                }
+            }
+        }
+        assert_eq!(discarded_by("queue_threaded"), ["napi_affinity", "napi_priority"]);
+        let gro = discarded_by("gro");
+        assert_eq!((gro[0], gro[gro.len() - 1]), ("threaded", "napi_priority"));
+        assert!(discarded_by("rps").is_empty() && discarded_by("threaded") == discarded_by("queue_threaded"));
     }
 }

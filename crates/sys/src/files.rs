@@ -1,11 +1,15 @@
 //! Files and directories below a descriptor: the few system calls of the live host.
 
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags, fstat, openat2, readlinkat};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, RawDirEntry, ResolveFlags, fstat, openat2, readlinkat};
 use rustix::io::{Errno, retry_on_intr};
+
+use super::Entry;
 
 /// Each try takes microseconds; renames that hit every one of so many would be an attack.
 const EAGAIN_TRIES: u32 = 1000;
@@ -25,7 +29,8 @@ pub(super) struct Opened {
 }
 
 /// Opens `path` below `root` and nowhere else, regardless of symbolic links.
-pub(super) fn open(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open(root: &OwnedFd, path: impl AsRef<OsStr>, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = path.as_ref();
     let open = || openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT);
     // EAGAIN: somewhere a rename or mount happened while a `..` was resolved, and the kernel
     // cannot be sure that the path stayed inside the root (openat2(2)). That may have nothing to do
@@ -89,18 +94,52 @@ fn escaped(name: &[u8]) -> String {
 /// The names in a directory, sorted. Reads the descriptor to its end, so it must have been opened for this call.
 pub(super) fn names(directory: &OwnedFd) -> Result<Vec<String>, Errno> {
     let mut names = Vec::new();
+    each(directory, |entry| names.push(escaped(entry.file_name().to_bytes())))?;
+    names.sort();
+    Ok(names)
+}
+
+/// The directories in the directory `path` below `root`, and the links to directories, sorted by name.
+pub(super) fn entries(root: &OwnedFd, path: &str) -> Result<Vec<Entry>, Errno> {
+    let mut found = Vec::new();
+    each(&open(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?, |entry| {
+        let inode = (entry.file_type() == FileType::Directory).then(|| entry.ino());
+        if inode.is_some() || entry.file_type() != FileType::RegularFile {
+            found.push((entry.file_name().to_bytes().to_vec(), inode));
+        }
+    })?;
+    found.sort();
+    let mut entries = Vec::new();
+    for (name, inode) in found {
+        let inode = match inode {
+            Some(inode) => Some(inode),
+            None => {
+                let at = [path.as_bytes(), b"/", &name].concat();
+                match open(root, OsStr::from_bytes(&at), OFlags::PATH | OFlags::DIRECTORY) {
+                    Ok(directory) => Some(fstat(&directory)?.st_ino),
+                    Err(Errno::NOENT | Errno::NOTDIR) => None,
+                    Err(errno) => return Err(errno),
+                }
+            }
+        };
+        entries.push(Entry { is_text: std::str::from_utf8(&name).is_ok(), name: escaped(&name), inode });
+    }
+    Ok(entries)
+}
+
+/// Calls `take` with each entry of a directory but `.` and `..`.
+fn each(directory: &OwnedFd, mut take: impl FnMut(&RawDirEntry<'_>)) -> Result<(), Errno> {
     let mut room = [MaybeUninit::uninit(); ENTRIES];
     let mut entries = RawDir::new(directory, &mut room);
     while let Some(entry) = entries.next() {
         match entry {
             Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
-            Ok(entry) => names.push(escaped(entry.file_name().to_bytes())),
+            Ok(entry) => take(&entry),
             Err(Errno::INTR) => {}
             // The directory disappeared meanwhile, as that of a process that ends: no more names.
             Err(Errno::NOENT) => break,
             Err(errno) => return Err(errno),
         }
     }
-    names.sort();
-    Ok(names)
+    Ok(())
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Action, Cause, Host, HostError, Operation, Query};
+use super::{Action, Cause, Entry, Host, HostError, Operation, Query};
 
 /// Misbehaviour of a write or another change.
 #[derive(Debug, Clone)]
@@ -92,6 +92,11 @@ impl<H: Host> Host for FlakyHost<H> {
         self.inner.list(path)
     }
 
+    fn entries(&self, path: &str) -> Result<Vec<Entry>, HostError> {
+        self.fuse.step();
+        self.inner.entries(path)
+    }
+
     fn link(&self, path: &str) -> Result<String, HostError> {
         self.fuse.step();
         self.inner.link(path)
@@ -122,6 +127,11 @@ impl<H: Host> Host for FlakyHost<H> {
     fn inode(&self, path: &str) -> Result<u64, HostError> {
         self.fuse.step();
         self.inner.inode(path)
+    }
+
+    fn find_group(&self, mount: &str, inode: u64) -> Result<Option<String>, HostError> {
+        self.fuse.step();
+        self.inner.find_group(mount, inode)
     }
 
     crate::pass_on!([inner] now_ns, namespaces);

@@ -1,13 +1,15 @@
 //! Answers of the running kernel: the socket for each query, and its encoding.
 
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 
 use super::ethtool;
 use super::netlink::{Extent, Netlink};
-use super::netns::in_netns;
+use super::netns::inside;
+use super::socket::netns_cookie;
 use super::{Action, Query, irqbalance, scheduler};
 use rxlab_base::parse::links::IFINFOMSG;
 use rxlab_base::parse::sock_diag::INET_DIAG_SKMEMINFO;
@@ -47,13 +49,15 @@ const CONNECTED: [u32; 2] = [TCP_ESTABLISHED, TCP_CLOSE_WAIT];
 #[derive(Debug)]
 pub(super) struct Kernel {
     // `None`: our own.
-    namespace: Option<PathBuf>,
+    namespace: Option<Arc<OwnedFd>>,
+    // Cookie of that namespace, if the kernel has cookies.
+    cookie: Option<u64>,
     netlink: OnceLock<Result<Netlink, Errno>>,
 }
 
 impl Kernel {
-    pub(super) fn new(namespace: Option<PathBuf>) -> Self {
-        Self { namespace, netlink: OnceLock::new() }
+    pub(super) fn new(namespace: Option<Arc<OwnedFd>>, cookie: Option<u64>) -> Self {
+        Self { namespace, cookie, netlink: OnceLock::new() }
     }
 
     pub(super) fn query(&self, query: &Query) -> Result<Vec<u8>, Errno> {
@@ -124,11 +128,13 @@ impl Kernel {
     }
 
     fn netlink(&self) -> Result<&Netlink, Errno> {
+        // A netlink socket permanently belongs to the namespace of the thread that opens it.
         let open = || match &self.namespace {
+            // The machine was opened by a thread of another namespace.
+            None if self.cookie.is_some() && netns_cookie() != self.cookie => Err(Errno::XDEV),
             None => Netlink::open(),
-            // A netlink socket permanently belongs to the namespace of the thread that opens it.
-            // An error to enter: the namespace no longer exists.
-            Some(namespace) => in_netns(namespace, Netlink::open).unwrap_or(Err(Errno::NOENT)),
+            Some(file) => inside(Path::new("/proc/self/ns/net"), file, Netlink::open)
+                .unwrap_or_else(|error| Err(error.errno())),
         };
         self.netlink.get_or_init(open).as_ref().map_err(|errno| *errno)
     }

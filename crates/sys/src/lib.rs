@@ -15,14 +15,17 @@
 //! ```
 
 mod action;
+mod apart;
 mod clock;
 pub mod datagrams;
 mod ethtool;
 mod ethtool_ioctl;
 mod files;
 mod flaky;
+mod handle;
 mod irqbalance;
 mod kernel;
+mod limits;
 mod live;
 mod netlink;
 mod netns;
@@ -34,8 +37,10 @@ mod recorded;
 mod recording;
 mod scheduler;
 mod shell;
+mod signals;
 pub mod socket;
 mod thread;
+mod view;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -43,9 +48,10 @@ use thiserror::Error;
 pub use action::{Action, EthtoolChange};
 pub use clock::clock_ns;
 pub use flaky::{Failpoint, Fault, FlakyHost, Rule};
+pub use limits::{lift_limits, outlast_others};
 pub use live::{LiveHost, OpenError};
-pub use netns::in_netns;
 pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_netns};
+pub use netns::{in_netns, is_in_pid_namespace};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
 pub use process_id::ProcessId;
@@ -55,6 +61,7 @@ pub use recording::{Notes, RecordingHost};
 pub use thread::{
     allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns, thread_user_and_system_ticks,
 };
+pub use view::OtherView;
 
 /// True for a file of `proc/sys/net` that each network namespace has, with a value of its own (`netns_core_table` in
 /// net/core/sysctl_net_core.c). The others that rxlab reads exist only in the initial one, for the whole machine.
@@ -81,8 +88,22 @@ pub trait Host: Send + Sync {
         false
     }
 
-    /// The names in a directory, sorted.
+    /// The names in a directory, sorted. One that is not UTF-8 is escaped, as `\\xff`: no file is found by it.
     fn list(&self, path: &str) -> Result<Vec<String>, HostError>;
+
+    /// The directories in a directory and the links to directories, sorted by name. Includes names that are not UTF-8,
+    /// and may include plain files.
+    fn entries(&self, path: &str) -> Result<Vec<Entry>, HostError> {
+        let entry = |name: String| {
+            let inode = match self.inode(&format!("{path}/{name}")) {
+                Ok(inode) => Some(inode),
+                Err(error) if error.cause == Cause::Missing => None,
+                Err(error) => return Err(error),
+            };
+            Ok(Entry { name, is_text: true, inode })
+        };
+        self.list(path)?.into_iter().map(entry).collect()
+    }
 
     /// The target of a symbolic link, as it is stored.
     fn link(&self, path: &str) -> Result<String, HostError>;
@@ -117,6 +138,29 @@ pub trait Host: Send + Sync {
         Err(HostError::new(Operation::List, path, Cause::Missing))
     }
 
+    /// The path of the control group with this inode, below the directory `mount`, where its file system is mounted;
+    /// starts with a slash, or is empty. `None` if the file system has no such group any more. An error if that cannot
+    /// be determined.
+    fn find_group(&self, mount: &str, inode: u64) -> Result<Option<String>, HostError> {
+        let mut open = vec![String::new()];
+        while let Some(path) = open.pop() {
+            for entry in self.entries(&format!("{mount}{path}"))?.into_iter().filter(|e| e.inode.is_some()) {
+                let path = format!("{path}/{}", entry.name);
+                if entry.inode == Some(inode) {
+                    return Ok(Some(path));
+                }
+                open.push(path);
+            }
+        }
+        Ok(None)
+    }
+
+    /// An error unless the files in `sys` and the sockets of this view are known to be of one network namespace. Must be
+    /// checked before a change: a name found in one may be of another interface in the other.
+    fn check_view(&self) -> Result<(), OtherView> {
+        Ok(())
+    }
+
     /// The network namespace of this view; `None` below any root but `/`, where there are only files.
     fn namespace(&self) -> Option<&Namespace> {
         None
@@ -141,8 +185,20 @@ pub trait Host: Send + Sync {
     }
 }
 
+/// A directory, or a link to one, in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, as [`Host::list`] has it.
+    pub name: String,
+    /// False for an escaped name, which leads nowhere.
+    pub is_text: bool,
+    /// Inode of the directory (see [`Host::inode`]); `None` if it is gone or is not a directory, and in recordings.
+    pub inode: Option<u64>,
+}
+
 /// Operations of a [`Host`] that the implementation leaves to another one: `pass_on!([inner] read, list);` leaves them to
-/// `self.inner`. A wrapper should also pass on `inode` and `namespaces`: their defaults answer that there are none.
+/// `self.inner`. A wrapper should also pass on `inode` and `namespaces`: their defaults answer that there are none. `entries`
+/// and `find_group` go with the first, `check_view` with the second.
 #[macro_export]
 macro_rules! pass_on {
     ($to:tt $($operation:ident),+) => { $($crate::pass_on!(@ $operation $to);)+ };
@@ -173,6 +229,14 @@ macro_rules! pass_on {
     (@ now_ns [$($to:tt)+]) => { fn now_ns(&self) -> u64 { self.$($to)+.now_ns() } };
     (@ inode [$($to:tt)+]) => {
         fn inode(&self, path: &str) -> Result<u64, $crate::HostError> { self.$($to)+.inode(path) }
+
+        fn entries(&self, path: &str) -> Result<Vec<$crate::Entry>, $crate::HostError> {
+            self.$($to)+.entries(path)
+        }
+
+        fn find_group(&self, mount: &str, inode: u64) -> Result<Option<String>, $crate::HostError> {
+            self.$($to)+.find_group(mount, inode)
+        }
     };
     (@ namespaces [$($to:tt)+]) => {
         fn namespace(&self) -> Option<&$crate::Namespace> { self.$($to)+.namespace() }
@@ -180,6 +244,8 @@ macro_rules! pass_on {
         fn namespaces(&self) -> Result<Vec<$crate::Namespace>, $crate::Hidden> {
             self.$($to)+.namespaces()
         }
+
+        fn check_view(&self) -> Result<(), $crate::OtherView> { self.$($to)+.check_view() }
     };
 }
 
@@ -226,6 +292,8 @@ pub enum Cause {
     Withheld,
     /// A shell command failed; [`HostError::said`] has the details.
     Command,
+    /// The files in `sys` may be of another network namespace than the sockets (see [`Host::check_view`]).
+    OtherView,
     /// Any other errno, as the kernel gave it.
     Errno(i32),
 }
@@ -283,6 +351,9 @@ impl HostError {
             Cause::NotText => "not text".to_owned(),
             Cause::Withheld => "left out of the redacted snapshot".to_owned(),
             Cause::Command => self.said.clone().unwrap_or_else(|| "the command failed".to_owned()),
+            Cause::OtherView => {
+                "/sys may show another network namespace than that of this process".to_owned()
+            }
             Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
         }
     }

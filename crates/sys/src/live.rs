@@ -1,25 +1,30 @@
-//! A root directory as a machine. `/` is this machine; with a network namespace, `sys` is a private
-//! sysfs of that namespace, and `proc/net`, `proc/self/ns/net` and the sysctls that each namespace has are those
-//! of a thread in it.
+//! A root directory as a machine. `/` is this machine: its `sys` is a private sysfs of the network namespace, because
+//! what is mounted on `/sys` may show another one. With another network namespace, `proc/net`, `proc/self/ns/net` and
+//! the sysctls that each namespace has are those of a thread in it.
 
 #![allow(clippy::disallowed_methods)] // The host is where files are touched.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs};
+use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use rustix::thread::{CapabilitySet, capabilities};
 use rustix::time::ClockId;
 use thiserror::Error;
 
 use super::action::act_on_answer;
-use super::files::{content, names, open, open_file, target};
+use super::files::{content, entries, names, open, open_file, target};
+use super::handle::open_directory;
 use super::kernel::Kernel;
-use super::netns::{all as all_namespaces, in_netns};
+use super::netns::{all as all_namespaces, in_netns, inside, open_netns};
+use super::signals::held_back;
+use super::view::compare;
 use super::{
-    Action, Cause, Hidden, Host, HostError, Namespace, Operation, Query, clock_ns, is_namespaced_sysctl,
-    shell,
+    Action, Cause, Entry, Hidden, Host, HostError, Namespace, Operation, OtherView, Query, clock_ns,
+    is_namespaced_sysctl, shell,
 };
 
 /// Files of the network namespace of the reading thread.
@@ -32,6 +37,11 @@ const SYSCTLS: &str = "proc/sys/net/";
 #[derive(Debug)]
 pub struct LiveHost {
     root: OwnedFd,
+    // A sysfs mount of the namespace whose sockets are asked. It has no mount point, so no cleanup is needed: it goes
+    // away with this descriptor. `None` below another root, and if it was refused: then `sys` below the root counts.
+    sys: Option<OwnedFd>,
+    // Result of the comparison that is needed without such a mount.
+    view: OnceLock<Result<(), OtherView>>,
     entered: Option<Entered>,
     // Unknown below any root but `/`.
     namespace: Option<Box<Namespace>>,
@@ -45,10 +55,9 @@ pub struct LiveHost {
 /// Another network namespace of the running kernel.
 #[derive(Debug)]
 struct Entered {
-    // A detached sysfs mount. It has no mount point, so no cleanup is needed: it goes away with
-    // this descriptor.
-    sys: OwnedFd,
-    file: PathBuf,
+    // By the time of an access, the path may lead to another namespace.
+    file: Arc<OwnedFd>,
+    path: PathBuf,
 }
 
 /// The root or the network namespace cannot be opened.
@@ -84,6 +93,16 @@ impl OpenError {
         matches!(self, OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH | Errno::INVAL, .. })
     }
 
+    /// The error as one of a file: ENOENT if the namespace is gone. Any other one proves nothing, such as EMFILE.
+    pub(super) fn errno(&self) -> Errno {
+        match self {
+            _ if self.leads_nowhere() => Errno::NOENT,
+            OpenError::Root { errno, .. }
+            | OpenError::Confinement { errno, .. }
+            | OpenError::Namespace { errno, .. } => *errno,
+        }
+    }
+
     /// True if a privilege is missing.
     pub fn is_denied(&self) -> bool {
         let (OpenError::Root { errno, .. } | OpenError::Namespace { errno, .. }) = self else {
@@ -103,9 +122,11 @@ impl LiveHost {
             return Err(OpenError::Confinement { path: path.to_owned(), errno });
         }
         let is_ours = path == Path::new("/");
-        let kernel = is_ours.then(|| Kernel::new(None));
         let namespace = Namespace::home(path).map(Box::new);
-        Ok(Self { root, entered: None, namespace, home: None, kernel })
+        let cookie = namespace.as_ref().and_then(|own| own.cookie);
+        let kernel = is_ours.then(|| Kernel::new(None, cookie));
+        let sys = is_ours.then(|| own_sysfs(&root)).flatten();
+        Ok(Self { root, sys, view: OnceLock::new(), entered: None, namespace, home: None, kernel })
     }
 
     /// This machine as seen from a network namespace: `sys`, `proc/net`, `proc/self/ns/net` and the sysctls of
@@ -116,28 +137,30 @@ impl LiveHost {
     /// CAP_SYS_ADMIN.
     pub fn open_in_namespace(root: &Path, namespace: &Path) -> Result<Self, OpenError> {
         let mut host = Self::open(root)?;
-        let sys = in_netns(namespace, || sysfs_of(namespace))??;
-        host.entered = Some(Entered { sys, file: namespace.to_owned() });
+        let file = Arc::new(open_netns(namespace)?);
+        let failed = |errno| OpenError::Namespace { path: namespace.to_owned(), errno };
+        let sys = inside(namespace, &file, || sysfs(MountAttrFlags::empty()))?.map_err(failed)?;
+        host.sys = Some(sys);
         if host.kernel.is_some() {
-            host.namespace = Some(Box::new(Namespace::open(namespace)?));
-            host.kernel = Some(Kernel::new(Some(namespace.to_owned())));
+            let found = Namespace::of(namespace, &file)?;
+            host.kernel = Some(Kernel::new(Some(Arc::clone(&file)), found.cookie));
+            host.namespace = Some(Box::new(found));
         }
+        host.entered = Some(Entered { file, path: namespace.to_owned() });
         Ok(host)
     }
 
-    fn has_sysfs(&self) -> bool {
-        const SYSFS_MAGIC: u64 = 0x6265_6572;
-        let sys = open(&self.root, "sys", OFlags::PATH | OFlags::DIRECTORY);
-        let status = sys.and_then(|sys| rustix::fs::fstatfs(&sys));
-        status.is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == SYSFS_MAGIC))
+    /// An error unless the files and the sockets are of one network namespace.
+    fn proven(&self, operation: Operation, path: &str) -> Result<(), HostError> {
+        self.check_view().map_err(|_| HostError::new(operation, path, Cause::OtherView))
     }
 
     /// The directory in which `path` is looked up, and its name there.
     fn place<'a>(&self, path: &'a str) -> (&OwnedFd, &'a str) {
         // Other file systems are mounted below these two, and a mount of sysfs alone lacks them.
         let elsewhere = |rest: &str| rest.starts_with("fs/") || rest.starts_with("kernel/");
-        match (&self.entered, path.strip_prefix("sys/")) {
-            (Some(entered), Some(rest)) if !elsewhere(rest) => (&entered.sys, rest),
+        match (&self.sys, path.strip_prefix("sys/")) {
+            (Some(sys), Some(rest)) if !elsewhere(rest) => (sys, rest),
             _ => (&self.root, path),
         }
     }
@@ -151,18 +174,19 @@ impl LiveHost {
     ) -> Result<T, Errno> {
         let own = path.strip_prefix("proc/self/").map(str::to_owned);
         let own = own.or_else(|| path.strip_prefix("proc/net/").map(|rest| format!("net/{rest}")));
-        let sysctls = match &self.entered {
-            Some(entered) if is_namespaced_sysctl(path) && self.kernel.is_some() => Some(&entered.file),
-            _ => self.home.as_ref().filter(|_| path.starts_with(SYSCTLS)),
-        };
-        if let Some(namespace) = sysctls {
-            return in_netns(namespace, || act(&self.root, path)).map_err(|_| Errno::NOENT)?;
+        let entered = self.entered.as_ref().filter(|_| self.kernel.is_some());
+        if let Some(Entered { file, path: of }) = entered.filter(|_| is_namespaced_sysctl(path)) {
+            return inside(of, file, || act(&self.root, path)).map_err(|error| error.errno())?;
         }
-        match (own, &self.kernel, &self.entered) {
-            (Some(rest), Some(_), Some(entered)) if rest.starts_with("net/") || rest == "ns/net" => {
-                // The namespace no longer exists.
-                in_netns(&entered.file, || act(&self.root, &format!("proc/thread-self/{rest}")))
-                    .map_err(|_| Errno::NOENT)?
+        if let Some(home) = self.home.as_ref().filter(|_| path.starts_with(SYSCTLS)) {
+            return in_netns(home, || act(&self.root, path)).map_err(|error| error.errno())?;
+        }
+        match (own, &self.kernel, entered) {
+            (Some(rest), Some(_), Some(Entered { file, path: of }))
+                if rest.starts_with("net/") || rest == "ns/net" =>
+            {
+                inside(of, file, || act(&self.root, &format!("proc/thread-self/{rest}")))
+                    .map_err(|error| error.errno())?
             }
             // The first process stands for a machine that we see only from outside. In recordings, only the
             // files count.
@@ -178,14 +202,39 @@ impl LiveHost {
     }
 }
 
-/// A private mount of sysfs, for a thread that is already in `namespace`.
-fn sysfs_of(namespace: &Path) -> Result<OwnedFd, OpenError> {
-    let mount = || {
-        let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&context)?;
-        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-    };
-    mount().map_err(|errno| OpenError::Namespace { path: namespace.to_owned(), errno })
+/// A private mount of the sysfs of the calling thread's network namespace.
+fn sysfs(attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
+    let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// The same in place of what is mounted on `/sys`; `None` if that is refused.
+fn own_sysfs(root: &OwnedFd) -> Option<OwnedFd> {
+    // A seccomp filter may end a process that tries it without the privilege.
+    let allowed = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
+    // A sysfs that was mounted read-only is not to be written to.
+    let is_read_only = has_sysfs(root)
+        && open(root, "sys", OFlags::PATH)
+            .and_then(|sys| fstatvfs(&sys))
+            .is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
+    let attributes = if is_read_only { MountAttrFlags::MOUNT_ATTR_RDONLY } else { MountAttrFlags::empty() };
+    allowed.then(|| sysfs(attributes).ok()).flatten()
+}
+
+/// True for the file systems of control groups, of version 1 and 2.
+fn is_group_file_system(directory: &OwnedFd) -> Result<bool, Errno> {
+    const MAGIC: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
+    let kind = rustix::fs::fstatfs(directory)?.f_type;
+    Ok(u64::try_from(kind).is_ok_and(|kind| MAGIC.contains(&kind)))
+}
+
+/// True if a sysfs is mounted on `sys` below `root`.
+fn has_sysfs(root: &OwnedFd) -> bool {
+    const SYSFS_MAGIC: u64 = 0x6265_6572;
+    let sys = open(root, "sys", OFlags::PATH | OFlags::DIRECTORY);
+    let status = sys.and_then(|sys| rustix::fs::fstatfs(&sys));
+    status.is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == SYSFS_MAGIC))
 }
 
 impl Host for LiveHost {
@@ -198,9 +247,10 @@ impl Host for LiveHost {
         let write = |root: &OwnedFd, path: &str| {
             // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
             let file = open_file(root, path, OFlags::WRONLY | OFlags::TRUNC)?;
-            let written = rustix::io::write(&file.file, value)?;
+            let written = held_back(|| rustix::io::write(&file.file, value))?;
             if written == value.len() { Ok(()) } else { Err(Errno::IO) }
         };
+        self.proven(Operation::Write, path)?;
         self.with(path, write).map_err(|errno| HostError::new(Operation::Write, path, errno))
     }
 
@@ -213,6 +263,10 @@ impl Host for LiveHost {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         self.with(path, |root, path| names(&open(root, path, flags)?))
             .map_err(|errno| HostError::new(Operation::List, path, errno))
+    }
+
+    fn entries(&self, path: &str) -> Result<Vec<Entry>, HostError> {
+        self.with(path, entries).map_err(|errno| HostError::new(Operation::List, path, errno))
     }
 
     fn link(&self, path: &str) -> Result<String, HostError> {
@@ -251,10 +305,10 @@ impl Host for LiveHost {
         if let Action::Shell { command, directory, interruptible } = action {
             return shell::run(command, directory.as_deref(), *interruptible);
         }
+        self.proven(Operation::Act, &action.path())?;
         match &self.kernel {
-            Some(kernel) => {
-                kernel.act(action).map_err(|errno| HostError::new(Operation::Act, &action.path(), errno))
-            }
+            Some(kernel) => held_back(|| kernel.act(action))
+                .map_err(|errno| HostError::new(Operation::Act, &action.path(), errno)),
             None => act_on_answer(self, action),
         }
     }
@@ -276,15 +330,49 @@ impl Host for LiveHost {
         match &self.kernel {
             Some(_) => all_namespaces(),
             // There are only files, unless somewhere below is the sysfs of a running kernel.
-            None if self.has_sysfs() => {
+            None if has_sysfs(&self.root) => {
                 Err(Hidden("--root shows a running kernel, but not its network namespaces".to_owned()))
             }
             None => Ok(Vec::new()),
         }
     }
 
+    fn find_group(&self, mount: &str, inode: u64) -> Result<Option<String>, HostError> {
+        let found = self.with(mount, |root, at| {
+            let mount = open(root, at, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            if !is_group_file_system(&mount)? {
+                return Err(Errno::NOENT);
+            }
+            let path = |file: &OwnedFd| target(CWD, &format!("/proc/self/fd/{}", file.as_raw_fd()));
+            let group = match open_directory(&mount, inode) {
+                Ok(group) => group,
+                Err(Errno::STALE) => return Ok(None),
+                Err(errno) => return Err(errno),
+            };
+            let (top, path) = (path(&mount)?, path(&group)?);
+            // It may be outside of the part that is mounted here.
+            let below = path.strip_prefix(&top).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+            let below = below.ok_or(Errno::XDEV)?;
+            match open(root, format!("{at}{below}"), OFlags::PATH).and_then(fstat) {
+                Ok(found) if found.st_ino == inode => Ok(Some(below.to_owned())),
+                // A group that has just been removed has a path while it is open.
+                Err(Errno::NOENT) if below.ends_with(" (deleted)") => Ok(None),
+                Ok(_) => Err(Errno::AGAIN),
+                Err(errno) => Err(errno),
+            }
+        });
+        found.map_err(|errno| HostError::new(Operation::List, mount, errno))
+    }
+
+    fn check_view(&self) -> Result<(), OtherView> {
+        match (&self.sys, &self.kernel) {
+            (None, Some(_)) => self.view.get_or_init(|| compare(self)).clone(),
+            // A sysfs of the namespace itself, or nothing but files.
+            _ => Ok(()),
+        }
+    }
+
     fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
-        // Even for our own: another namespace's sysfs may be mounted on /sys.
         let host = Self::open_in_namespace(Path::new("/"), &namespace.path)?;
         let own = Namespace::own().ok();
         let is_own = |other: &Namespace| own.as_ref().is_some_and(|own| own.is_same(other));

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::OpenError;
+use super::apart::apart;
 use super::socket::{last_error, netns_cookie};
 use rxlab_base::parse;
 
@@ -63,15 +64,18 @@ impl Namespace {
 
     /// The namespace of the file `path`. Needs CAP_SYS_ADMIN unless it is our own.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let failed = |error: &io::Error| OpenError::Namespace {
-            path: path.to_owned(),
-            errno: Errno::from_io_error(error).unwrap_or(Errno::IO),
-        };
-        let path = std::path::absolute(path).map_err(|error| failed(&error))?;
-        let inode = std::fs::metadata(&path).map_err(|error| failed(&error))?.ino();
+        Self::of(path, &open_netns(path)?)
+    }
+
+    /// The namespace of `file`, which `path` led to.
+    pub(super) fn of(path: &Path, file: &OwnedFd) -> Result<Self, OpenError> {
+        let failed = |errno| OpenError::Namespace { path: path.to_owned(), errno };
+        let path = std::path::absolute(path)
+            .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        let inode = rustix::fs::fstat(file).map_err(failed)?.st_ino;
         match Self::own() {
             Ok(own) if own.inode == inode => Ok(Self { path, ..own }),
-            _ => Ok(Self { cookie: in_netns(&path, netns_cookie)?, path, inode }),
+            _ => Ok(Self { cookie: inside(&path, file, netns_cookie)?, path, inode }),
         }
     }
 
@@ -85,14 +89,32 @@ impl Namespace {
     }
 }
 
-/// Runs `act` on a new thread in the network namespace of `path` and waits for it. Sockets that `act` returns
-/// stay in that namespace. `act` must not panic. Needs CAP_SYS_ADMIN.
+/// True if this process is in another PID namespace than the machine's first process, as in a container. When process 1
+/// of that namespace ends, the kernel kills all others in it. False if procfs is not mounted.
+pub fn is_in_pid_namespace() -> bool {
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|file| file.ino() != INITIAL_PID_NAMESPACE)
+}
+
+/// Runs `act` in the network namespace of `path` and waits for it. Sockets that `act` returns stay in that namespace.
+/// Needs CAP_SYS_ADMIN.
 pub fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, OpenError> {
-    std::thread::scope(|scope| {
-        // On its own thread: only that one changes namespace, and it ends here.
-        let inside = || enter_netns(path).map(|()| act());
-        scope.spawn(inside).join().expect("the namespace thread does not panic")
-    })
+    inside(path, &open_netns(path)?, act)
+}
+
+/// [`in_netns`] for the open `file` of a namespace. By then `path`, which is for messages, may lead to another one.
+pub(super) fn inside<T: Send>(
+    path: &Path,
+    file: &OwnedFd,
+    act: impl FnOnce() -> T + Send,
+) -> Result<T, OpenError> {
+    apart(|| enter(path, file).map(|()| act()))
+        .unwrap_or_else(|errno| Err(OpenError::Namespace { path: path.to_owned(), errno }))
+}
+
+/// Opens the file of a network namespace, which lives at least as long.
+pub(super) fn open_netns(path: &Path) -> Result<OwnedFd, OpenError> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| OpenError::Namespace { path: path.to_owned(), errno })
 }
 
 /// Every network namespace that a process lives in or holds open, or that has a name, each once.
@@ -253,11 +275,12 @@ fn is_gone(error: &io::Error) -> bool {
 /// Must be called before the thread opens sockets, which stay in the namespace where they were created, and
 /// should be called on a thread of its own: nothing moves it back.
 pub fn enter_netns(path: &Path) -> Result<(), OpenError> {
-    let enter = || {
-        let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-    };
-    enter().map_err(|errno| OpenError::Namespace { path: path.to_owned(), errno })
+    enter(path, &open_netns(path)?)
+}
+
+fn enter(path: &Path, file: &OwnedFd) -> Result<(), OpenError> {
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(|errno| OpenError::Namespace { path: path.to_owned(), errno })
 }
 
 /// Moves only the calling thread into a new network namespace, which has only a loopback interface that

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // procfs of this machine; recordings have no processes to end.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +20,21 @@ pub struct ProcessId {
 impl ProcessId {
     /// This process; `None` if procfs is not mounted.
     pub fn own() -> Option<Self> {
-        let pid = std::process::id();
+        Self::of(std::process::id())
+    }
+
+    /// The process that has this number now; `None` if there is none, or procfs is not mounted.
+    pub fn of(pid: u32) -> Option<Self> {
         Some(Self { pid, start: parse::process_stat(&stat(pid).ok()?).ok()?.began_ticks })
+    }
+
+    /// Its command name, which it chooses itself, at most 15 bytes, and the user it runs as; `None` once it has ended.
+    pub fn command_and_user(self) -> Option<(String, u32)> {
+        let directory = format!("/proc/{}", self.pid);
+        let user = std::fs::metadata(&directory).ok()?.uid();
+        let command = std::fs::read(format!("{directory}/comm")).ok()?;
+        let command = String::from_utf8_lossy(&command).trim_end().to_owned();
+        self.is_alive().then_some((command, user))
     }
 
     /// True if it runs or is stopped. A zombie is not alive; a process whose state cannot be read is taken

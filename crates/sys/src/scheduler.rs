@@ -1,4 +1,4 @@
-//! CPUs and scheduling of threads of any process. Unsafe code: sched_setattr(2), which rustix
+//! CPUs and scheduling of threads of any process. Unsafe code: sched_setattr(2) and sched_getattr(2), which rustix
 //! does not have.
 
 #![allow(unsafe_code)] // A system call that reads a structure of ours.
@@ -13,9 +13,14 @@ use super::socket::last_error;
 use rxlab_base::parse::Scheduling;
 use rxlab_base::units::CpuMask;
 
-// Policies of include/uapi/linux/sched.h under which a thread has a realtime priority.
+// Policies of include/uapi/linux/sched.h for which sched_setattr ignores the nice value (`__setscheduler_params`): realtime
+// threads keep theirs for later, and idle ones show it.
 const SCHED_FIFO: u32 = 1;
 const SCHED_RR: u32 = 2;
+const SCHED_IDLE: u32 = 5;
+
+/// A flag of include/uapi/linux/sched.h, which sched_setattr clears unless told to set it.
+const SCHED_FLAG_RESET_ON_FORK: u64 = 1;
 
 /// Lets a thread run on these CPUs. EOVERFLOW: CPUs above 1023, which rustix cannot name.
 pub(super) fn set_cpus(tid: u32, cpus: &CpuMask) -> Result<(), Errno> {
@@ -30,14 +35,15 @@ pub(super) fn set_cpus(tid: u32, cpus: &CpuMask) -> Result<(), Errno> {
     sched_setaffinity(Some(thread(tid)?), &set)
 }
 
-/// Sets the scheduling of a thread. If interrupted, it has the new policy and the old nice value.
+/// Sets the scheduling of a thread; whether its children start with the default one (SCHED_RESET_ON_FORK) stays. If
+/// interrupted, it has the new policy and the old nice value.
 pub(super) fn set_policy(tid: u32, scheduling: &Scheduling) -> Result<(), Errno> {
     let thread = thread(tid)?;
     let attributes = libc::sched_attr {
         // A constant of 48.
         size: u32::try_from(size_of::<libc::sched_attr>()).map_err(|_| Errno::INVAL)?,
         sched_policy: scheduling.policy,
-        sched_flags: 0,
+        sched_flags: attributes(thread)?.sched_flags & SCHED_FLAG_RESET_ON_FORK,
         sched_nice: scheduling.nice,
         sched_priority: scheduling.priority,
         sched_runtime: 0,
@@ -53,10 +59,23 @@ pub(super) fn set_policy(tid: u32, scheduling: &Scheduling) -> Result<(), Errno>
     if result != 0 {
         return Err(last_error());
     }
-    // Realtime threads keep a nice value for later, which sched_setattr ignores.
     match scheduling.policy {
-        SCHED_FIFO | SCHED_RR => setpriority_process(Some(thread), scheduling.nice),
+        SCHED_FIFO | SCHED_RR | SCHED_IDLE => setpriority_process(Some(thread), scheduling.nice),
         _ => Ok(()),
+    }
+}
+
+/// The scheduling of a thread, with its flags, which no file shows.
+fn attributes(thread: Pid) -> Result<libc::sched_attr, Errno> {
+    // SAFETY: a structure of numbers, of which 0 is a value.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let size = u32::try_from(size_of::<libc::sched_attr>()).map_err(|_| Errno::INVAL)?;
+    let none: libc::c_uint = 0;
+    let pid = thread.as_raw_nonzero().get();
+    // SAFETY: the kernel writes at most `size` bytes to a structure that outlives the call.
+    match unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &raw mut attributes, size, none) } {
+        0 => Ok(attributes),
+        _ => Err(last_error()),
     }
 }
 
@@ -103,6 +122,25 @@ mod tests {
             let batch = Scheduling { policy: 3, priority: 0, nice: (now(tid).nice + 1).min(19) };
             set_policy(tid, &batch).expect("allowed");
             assert_eq!(now(tid), batch);
+        });
+    }
+
+    /// The kernel takes the nice value of an idle thread in a second step, and forgets a flag that is not repeated.
+    #[test]
+    fn a_thread_goes_back_to_idle_with_its_nice_value_and_flag() {
+        on_a_thread(|tid| {
+            let nice = (now(tid).nice + 2).min(19);
+            let [other, idle] = [0, 5].map(|policy| Scheduling { policy, priority: 0, nice });
+            set_policy(tid, &other).expect("allowed");
+            let attributes = || super::attributes(super::thread(tid).expect("a number")).expect("readable");
+            let with_flag = libc::sched_attr { sched_flags: super::SCHED_FLAG_RESET_ON_FORK, ..attributes() };
+            // SAFETY: the kernel reads a structure that outlives the call.
+            let set = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const with_flag, 0) };
+            assert_eq!(set, 0);
+            for wanted in [idle, Scheduling { nice: 19, ..idle }] {
+                set_policy(tid, &wanted).expect("allowed");
+                assert_eq!((now(tid), attributes().sched_flags), (wanted, super::SCHED_FLAG_RESET_ON_FORK));
+            }
         });
     }
 

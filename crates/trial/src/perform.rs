@@ -359,6 +359,7 @@ fn factor<Record>(
         what: format!("trial {}", setup.dir.id()),
         confirm: Some(longest(spec)),
         seen: None,
+        continues: None,
     };
     let transaction = Transaction::begin(setup.store, info)?;
     let guard = match (setup.guard)(transaction.id()) {

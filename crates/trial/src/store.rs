@@ -18,6 +18,8 @@ use super::record::TrialRecord;
 use super::schedule::Scheduled;
 use super::spec::Spec;
 use rxlab_base::atomic::{if_there, replace};
+use rxlab_base::private;
+use rxlab_change::journal::make_private_directory;
 
 #[derive(Debug, Clone)]
 pub struct TrialDir {
@@ -59,7 +61,7 @@ impl TrialDir {
     /// Creates the directory of all trials below `state`, and returns an error if it takes no new trial.
     pub fn check_state(state: &Path) -> Result<(), StoreError> {
         let trials = state.join("trials");
-        fs::create_dir_all(&trials).map_err(io_error(&trials))?;
+        make_private_directory(&trials).map_err(io_error(&trials))?;
         writable(&trials)
     }
 
@@ -71,7 +73,7 @@ impl TrialDir {
     /// Creates the directory of a new trial below `state`, numbered after the last one.
     pub fn create(state: &Path, name: &str) -> Result<Self, StoreError> {
         let trials = state.join("trials");
-        fs::create_dir_all(&trials).map_err(io_error(&trials))?;
+        make_private_directory(&trials).map_err(io_error(&trials))?;
         let names = fs::read_dir(&trials).map_err(io_error(&trials))?;
         let number = |entry: io::Result<fs::DirEntry>| -> Option<u32> {
             entry.ok()?.file_name().to_str()?.split('-').next()?.parse().ok()
@@ -79,7 +81,7 @@ impl TrialDir {
         let mut next = names.filter_map(number).max().unwrap_or(0) + 1;
         loop {
             let path = trials.join(format!("{next:04}-{name}"));
-            match fs::create_dir(&path) {
+            match private::create_directory(&path) {
                 Ok(()) => return Ok(Self { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => next += 1,
                 Err(error) => return Err(io_error(&path)(error)),
@@ -168,8 +170,19 @@ impl TrialDir {
         self.load(RECORD).map(|Version { schema }| schema)
     }
 
+    /// The specification that it was started with.
+    ///
+    /// # Errors
+    /// Also if other users can change it: it names commands.
     pub fn spec(&self) -> Result<Spec, StoreError> {
-        self.load(SPEC)
+        let path = self.path.join(SPEC);
+        let about = fs::metadata(&self.path).map_err(io_error(&self.path))?;
+        if let Some(why) = private::exposure(&about) {
+            let error = io::Error::new(io::ErrorKind::PermissionDenied, why);
+            return Err(io_error(&self.path)(error));
+        }
+        let bytes = private::read(&path).map_err(io_error(&path))?;
+        serde_json::from_slice(&bytes).map_err(|error| StoreError::Json { path, error })
     }
 
     /// The checkpoints so far, oldest first.
@@ -204,7 +217,7 @@ impl TrialDir {
         let path = self.path.join(name);
         let json = serde_json::to_vec_pretty(value)
             .map_err(|error| StoreError::Json { path: path.clone(), error })?;
-        replace(&path, &json, None).map_err(io_error(&path))
+        replace(&path, &json, Some(private::FILE)).map_err(io_error(&path))
     }
 
     pub(super) fn load<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
@@ -221,6 +234,8 @@ const SCHEDULE: &str = "schedule.json";
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::{RECORD, TrialDir, TrialRecord};
     use crate::simulate;
 
@@ -259,6 +274,25 @@ mod tests {
             error.ends_with("record.json: schema is `rxlab.trial/1`, this version reads `rxlab.trial/3`"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_specification_that_others_can_change_is_refused() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        let path = trial.path().join(super::SPEC);
+        let exposed = |path: &std::path::Path| {
+            let mode =
+                |mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
+            let before = path.metadata().expect("there").permissions().mode();
+            mode(0o777);
+            let error = trial.spec().expect_err("others can change it").to_string();
+            mode(before);
+            assert!(error.contains("its mode 777 lets other users write to it"), "{error}");
+        };
+        std::fs::write(&path, "{}").expect("written");
+        exposed(&path);
+        exposed(trial.path());
     }
 
     /// The temporary file of the record once had this name, and the link was followed.

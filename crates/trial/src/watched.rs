@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use rxlab_change::apply::{Kept, interface_id};
+use rxlab_change::apply::{Kept, object_inode};
 use rxlab_change::knob::{self, Knob};
 use rxlab_path::model::Model;
 use rxlab_setting::{Setting, Target};
@@ -35,8 +35,8 @@ pub(super) struct Watched {
 struct Value {
     knob: &'static dyn Knob,
     target: Target,
-    /// sysfs inode of the target's interface, since names can change owners.
-    interface: Option<u64>,
+    /// Inode of the target's interface or control group, since names can change owners.
+    object: Option<u64>,
     /// `None` if there is nothing to compare with: the queue comes with an arm, or the value cannot be read.
     seen: Option<String>,
 }
@@ -48,9 +48,9 @@ impl Value {
         (!self.is_renamed(host)).then_some(live)
     }
 
-    /// True if the name of its interface now belongs to another one, or to none.
+    /// True if its name now belongs to another object, or to none.
     fn is_renamed(&self, host: &dyn Host) -> bool {
-        self.interface.is_some() && interface_id(host, &self.target) != self.interface
+        self.object.is_some() && object_inode(host, &self.target) != self.object
     }
 
     fn is_of(&self, setting: &Setting) -> bool {
@@ -74,7 +74,7 @@ impl Watched {
             let Some(knob) = knob::find(&setting.knob) else { continue };
             if !values.iter().any(|value| value.is_of(setting)) {
                 let target = setting.target.clone();
-                let mut value = Value { knob, interface: interface_id(host, &target), target, seen: None };
+                let mut value = Value { knob, object: object_inode(host, &target), target, seen: None };
                 value.seen = value.read(host, model);
                 values.push(value);
             }

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // Starts the user's command.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ use rxlab_load::{self as load, ClientError, Clients, Interval, Session, SoFar};
 /// Requests in a slot from which its p99 can trip a guard: ten lie beyond it. A metric needs ten times
 /// as many, but a limit that is silent in short slots protects nothing.
 const ENOUGH_TO_GUARD: u64 = 1000;
+
+/// Longest output of a command, in bytes.
+const LONGEST: u64 = 4 << 20;
 
 /// A workload in progress.
 pub enum Driver {
@@ -172,7 +176,13 @@ fn run_command(command: &str, ends: &mut dyn FnMut() -> bool) -> Result<String, 
     let mut stdout = child.stdout.take().expect("standard output is a pipe");
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
-        std::io::Read::read_to_string(&mut stdout, &mut text).map(|_| text)
+        let read = (&mut stdout).take(LONGEST).read_to_string(&mut text);
+        // The rest is read and dropped: the command is not to wait for it.
+        let rest = std::io::copy(&mut stdout, &mut std::io::sink())?;
+        if rest > 0 {
+            return Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20)));
+        }
+        read.map(|_| text)
     });
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a pid");
     // Waits without reaping: until it is reaped, no other process gets the group's id.
@@ -197,7 +207,7 @@ fn run_command(command: &str, ends: &mut dyn FnMut() -> bool) -> Result<String, 
         return Err(failed(format!("ended with {status}")));
     }
     let text = reader.join().expect("the reader does not panic");
-    text.map_err(|error| failed(format!("printed output that is not text: {error}")))
+    text.map_err(|error| failed(format!("printed unreadable output: {error}")))
 }
 
 /// One number, one JSON object with numbers, or the report of a load tool. Guards check `p99_us` and `error_rate` (a
@@ -285,6 +295,9 @@ mod tests {
         assert_eq!(run_command("echo 5", &mut || false).expect("printed").trim(), "5");
         let error = run_command("exit 3", &mut || false).expect_err("fails").to_string();
         assert_eq!(error, "the workload command `exit 3` ended with exit status: 3");
+        let error =
+            run_command("head -c 9000000 /dev/zero", &mut || false).expect_err("too long").to_string();
+        assert!(error.ends_with("printed unreadable output: it is longer than 4 MiB"), "{error}");
         assert_eq!(run_command("sleep 60; sleep 60", &mut || true).expect("stopped"), "");
     }
 

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use crate::commands::output;
+use crate::commands::typed::discard_earlier;
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::Change;
 use rxlab_faces::report::text::{Cell, Table, left, wrapping};
@@ -26,6 +27,7 @@ pub(super) fn obtain(changes: &[Change], plan: &Plan, model: &Model, is_agreed: 
     write!(out, "{}: {}. Apply? [y/N] ", risk, effect(risk))?;
     out.flush()?;
     drop(out);
+    discard_earlier();
     let mut answer = String::new();
     // An unreadable answer is not a yes.
     let _ = io::stdin().lock().read_line(&mut answer);

@@ -1,14 +1,11 @@
-//! Countdown on a terminal while a change waits for its confirmation: Enter confirms.
+//! Countdown while a change waits for its confirmation: on a terminal, Enter on an empty line confirms.
 
-use std::io;
-use std::os::fd::AsFd;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-
-use crate::commands::{Global, confirm, leftovers, place, progress, undo};
+use crate::commands::typed::{Event, discard_earlier, next_event};
+use crate::commands::{Global, confirm, leftovers, output, place, progress, undo};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::boottime;
 use rxlab_change::journal::Store;
@@ -19,23 +16,20 @@ const TICK: Duration = Duration::from_millis(250);
 /// Longest wait for the guard after the deadline before the command returns.
 const GUARD_GRACE: Duration = Duration::from_secs(10);
 
-/// Event on standard input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Event {
-    /// A line was entered.
-    Entered,
-    /// It has ended: no more lines will come.
-    Ended,
-    /// Nothing within a tick.
-    Nothing,
-}
-
-/// Counts down to the deadline of transaction `id`, which is `wait` away. Enter confirms it, Ctrl-C reverts it at
-/// once, and its guard reverts it at the deadline.
-pub(super) fn run(global: &Global, id: &str, wait: Duration, stop: &AtomicBool) -> Result {
+/// Counts down to the deadline of transaction `id`, which is `wait` away. Enter confirms it if there is a terminal to
+/// listen to, Ctrl-C or SIGTERM reverts it at once, and its guard reverts it at the deadline.
+pub(super) fn run(
+    global: &Global,
+    id: &str,
+    wait: Duration,
+    stop: &AtomicBool,
+    mut is_listening: bool,
+) -> Result {
     let store = place::store(global);
     let bar = progress::clock("Enter keeps it, Ctrl-C reverts it", wait);
-    let mut is_listening = true;
+    if is_listening {
+        discard_earlier();
+    }
     let kept = loop {
         let Some(left) = left(&store, id)? else { break false };
         if stop.load(Ordering::SeqCst) {
@@ -49,13 +43,20 @@ pub(super) fn run(global: &Global, id: &str, wait: Duration, stop: &AtomicBool) 
             continue;
         }
         match next_event(io::stdin(), TICK.min(left)) {
-            Event::Entered => break true,
+            Event::Line(line) if line.is_empty() => break true,
+            Event::Line(_) | Event::Paste => {
+                let said = "typed or pasted text does not keep it: press Enter on an empty line";
+                bar.set_message(said);
+                if !progress::is_watched() {
+                    writeln!(output::stderr(), "rxlab: {said}")?;
+                }
+            }
             Event::Ended => is_listening = false,
             Event::Nothing => {}
         }
     };
     bar.finish_and_clear();
-    if kept { confirm::confirm(global, Some(id)) } else { ended(global, &store, id) }
+    if kept { confirm::confirm(global, Some(id), false) } else { ended(global, &store, id) }
 }
 
 /// Time until the deadline; `None` once it has passed or no longer holds.
@@ -76,9 +77,10 @@ fn ended(global: &Global, store: &Store, id: &str) -> Result {
             None => {
                 // The guard leaves its notice last. There is none if another command has reverted the change.
                 std::thread::sleep(TICK);
-                return Err(match leftovers::pass_on_notices(global) {
-                    0 => changed(format!("transaction {id} was reverted")),
-                    _ => CommandError::silent(Kind::Changed),
+                return Err(if leftovers::pass_on_notices(global).is_empty() {
+                    changed(format!("transaction {id} was reverted"))
+                } else {
+                    CommandError::silent(Kind::Changed)
                 });
             }
         }
@@ -93,36 +95,4 @@ pub(in crate::commands) fn wait_for_line(stop: &AtomicBool) {
 
 fn changed(message: String) -> CommandError {
     CommandError::new(Kind::Changed, message)
-}
-
-/// Waits at most `patience` for a line. A signal ends the wait.
-fn next_event(input: impl AsFd, patience: Duration) -> Event {
-    let patience = Timespec::try_from(patience).ok();
-    let mut polled = [PollFd::new(&input, PollFlags::IN)];
-    match poll(&mut polled, patience.as_ref()) {
-        Ok(0) | Err(Errno::INTR) => Event::Nothing,
-        Ok(_) => match rustix::io::read(&input, &mut [0; 256]) {
-            Ok(0) | Err(_) => Event::Ended,
-            Ok(_) => Event::Entered,
-        },
-        Err(_) => Event::Ended,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::time::Duration;
-
-    use super::{Event, next_event};
-
-    #[test]
-    fn a_line_differs_from_the_end_and_from_no_input() {
-        let (reader, mut writer) = std::io::pipe().expect("a pipe");
-        assert_eq!(next_event(&reader, Duration::from_millis(1)), Event::Nothing);
-        writer.write_all(b"\n").expect("written");
-        assert_eq!(next_event(&reader, Duration::from_secs(60)), Event::Entered);
-        drop(writer);
-        assert_eq!(next_event(&reader, Duration::from_secs(60)), Event::Ended);
-    }
 }

@@ -27,7 +27,7 @@ pub(in crate::commands) fn rolled_back(failure: Failure) -> CommandError {
         return error.hint("nothing is changed: the values set before the failure were restored");
     }
     let id = failure.undo.id.clone();
-    let mut error = undo::hints(error, &failure.undo);
+    let mut error = undo::hints(error, &failure.undo.outcomes);
     if let Some(journal) = failure.undo.journal_error {
         error = error.hint(format!("{journal}; the values were still handled"));
     }

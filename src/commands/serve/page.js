@@ -7,7 +7,9 @@ const SEVERITY = { critical: "!!", warning: "!", note: "i" };
 // Queues in the diagram; the table has all.
 const DRAWN = 24;
 
-const state = { live: [], recorded: null, at: -1, paused: false, nic: "", connection: "connecting", readings: 0 };
+const state = { live: [], recorded: null, at: -1, paused: false, nic: "", connection: "connecting", readings: 0,
+  // When the latest interval arrived, and the seconds between it and the one before.
+  arrived: 0, pause: 0 };
 const $ = (id) => document.getElementById(id);
 
 function element(name, attributes, ...children) {
@@ -276,17 +278,29 @@ function pause(paused) {
   draw();
 }
 
-// The state of the connection, where the live intervals are chosen.
+// The state of the connection, where the live intervals are chosen. A connection without new intervals is not live.
 function drawConnection() {
-  if ($("source").value !== "recorded") $("status").textContent = state.connection;
+  if ($("source").value === "recorded") return;
+  const silent = (performance.now() - state.arrived) / 1000;
+  const isLate = state.connection === "live" && silent > Math.max(10, 3 * state.pause);
+  const text = isLate ? "no new intervals" : state.connection;
+  // Screen readers read out what is written there.
+  if ($("status").textContent !== text) $("status").textContent = text;
 }
 
 function connect() {
   const events = new EventSource("events");
-  const is = (connection) => () => { state.connection = connection; drawConnection(); };
-  events.onopen = is("live");
-  events.onerror = is("connection lost; trying again");
+  const is = (connection) => { state.connection = connection; drawConnection(); };
+  events.onopen = () => { state.arrived = performance.now(); is("live"); };
+  events.onerror = () => {
+    is("connection lost; trying again");
+    // After a refusal the browser does not try again by itself.
+    if (events.readyState === EventSource.CLOSED) setTimeout(connect, 5000);
+  };
   events.addEventListener("frame", (event) => {
+    const now = performance.now();
+    state.pause = (now - state.arrived) / 1000;
+    state.arrived = now;
     state.live.push(JSON.parse(event.data));
     // As many as the server keeps.
     if (state.live.length > 600) {
@@ -294,6 +308,7 @@ function connect() {
       if (!state.recorded && state.at > 0) state.at -= 1;
     }
     if (!state.recorded) draw();
+    drawConnection();
   });
   events.addEventListener("trials", (event) => drawTrials(JSON.parse(event.data)));
 }
@@ -318,7 +333,12 @@ async function replay() {
   $("status").textContent = "reading the recording";
   let recorded = [], none = "nothing is recorded in these two minutes";
   try {
-    const answer = await fetch(`recorded?to=${to}`);
+    let answer = await fetch(`recorded?to=${to}`);
+    // Others read the recording too.
+    for (let tries = 0; answer.headers.has("Retry-After") && tries < 20 && reading === state.readings; tries++) {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      answer = await fetch(`recorded?to=${to}`);
+    }
     if (answer.ok) recorded = await answer.json();
     else none = (await answer.text()).trim();
   } catch (error) {
@@ -352,6 +372,7 @@ $("source").addEventListener("change", (event) => {
 $("to").addEventListener("change", replay);
 $("nic").addEventListener("change", (event) => { state.nic = event.target.value; draw(); });
 window.addEventListener("resize", draw);
+setInterval(drawConnection, 1000);
 drawScale();
 connect();
 offerRecording();

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::recording;
-use crate::commands::Global;
-use crate::error::Result;
-use rxlab_faces::web::{Access, Denied, Event, Hub, Request, Response};
+use super::recording::Recordings;
+use rxlab_faces::web::{Access, Computed, Denied, Event, Hub, Request, Response};
 
 /// Nothing from elsewhere, no script in the page, no frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
@@ -19,7 +17,7 @@ const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
 /// Answers a request. The first hub has the intervals, the second the trials.
 pub(super) fn answer<'a>(
-    global: &Global,
+    recordings: &Recordings<'_>,
     request: &Request,
     access: &Access,
     hubs: (&'a Hub, &'a Hub),
@@ -27,9 +25,8 @@ pub(super) fn answer<'a>(
 ) -> Response<'a> {
     let response = match access.check(request) {
         Err(Denied::Host) => Response::text(421, "use a literal address, or localhost, in the URL"),
-        Err(Denied::Token) => {
-            Response::text(401, "open the address that `rxlab serve` printed: it has the token")
-        }
+        Err(Denied::Site) => Response::text(403, "requests of other sites are refused"),
+        Err(Denied::Token) => Response::text(401, "the token is missing: open /?token=TOKEN"),
         Ok(()) => match (access.cookie(request), request.path.as_str()) {
             // Out of the address bar and of the history.
             (Some(cookie), "/") => {
@@ -39,9 +36,9 @@ pub(super) fn answer<'a>(
             (_, "/page.css") => Response::ok("text/css; charset=utf-8", include_str!("page.css")),
             (_, "/page.js") => Response::ok("text/javascript; charset=utf-8", include_str!("page.js")),
             (_, "/events") => events(request, hubs, stop),
-            (_, "/recording") => json(recording::span(global)),
+            (_, "/recording") => json(recordings.span()),
             (_, "/recorded") => match request.parameter("to").and_then(|to| to.parse().ok()) {
-                Some(to_ms) => json(recording::stretch(global, to_ms)),
+                Some(to_ms) => json(recordings.stretch(to_ms)),
                 None => Response::text(400, "give the end as milliseconds since 1970: ?to=N"),
             },
             _ => Response::text(404, "no such page"),
@@ -54,20 +51,18 @@ pub(super) fn answer<'a>(
 }
 
 /// JSON, or the reason why there is none.
-fn json<'a>(text: Result<String>) -> Response<'a> {
+fn json<'a>(text: Option<Computed>) -> Response<'a> {
     match text {
-        Ok(text) => Response::ok("application/json", text),
-        Err(error) => Response::text(503, &error.message),
+        Some(Ok(text)) => Response::shared("application/json", text),
+        Some(Err(why)) => Response::text(503, &why),
+        None => Response::busy("other times are being read; try again", 1),
     }
 }
 
 fn events<'a>(request: &Request, (frames, trials): (&'a Hub, &'a Hub), stop: &'a AtomicBool) -> Response<'a> {
     // A browser that lost the connection names the last event it has; only those of intervals are numbered for it.
-    let last = request.header("last-event-id").and_then(|id| id.parse().ok());
-    Response::stream(
-        "text/event-stream",
-        Box::new(move |out| send(out, (frames, trials), last.unwrap_or(0), stop)),
-    )
+    let last = request.header("last-event-id").map_or(0, |id| frames.number(id));
+    Response::stream("text/event-stream", Box::new(move |out| send(out, (frames, trials), last, stop)))
 }
 
 fn send(
@@ -79,7 +74,7 @@ fn send(
     let mut last_trials = 0;
     while !stop.load(Ordering::SeqCst) {
         for event in trials.after(last_trials, Duration::ZERO) {
-            last_trials = event.id;
+            last_trials = event.number;
             write!(out, "event: {}\ndata: {}\n\n", event.name, event.data)?;
         }
         let new: Vec<Arc<Event>> = frames.after(last, KEEP_ALIVE);
@@ -87,7 +82,7 @@ fn send(
             out.write_all(b":\n\n")?;
         }
         for event in new {
-            last = event.id;
+            last = event.number;
             out.write_all(event.as_text().as_bytes())?;
         }
         out.flush()?;
@@ -101,7 +96,7 @@ mod tests {
 
     use clap::Parser;
 
-    use super::{POLICY, answer};
+    use super::{POLICY, Recordings, answer};
     use crate::commands::Global;
     use rxlab_faces::web::{Access, Body, Hub, Request};
 
@@ -120,7 +115,8 @@ mod tests {
         let request = Request::parse(text.as_bytes()).expect("complete").expect("valid");
         let access = Access::new("127.0.0.1:1".parse().expect("an address"), token.map(str::to_owned));
         let (frames, trials, stop) = (Hub::new(1), Hub::new(1), AtomicBool::new(true));
-        let response = answer(&global(), &request, &access, (&frames, &trials), &stop);
+        let (global, stop) = (global(), stop);
+        let response = answer(&Recordings::new(&global), &request, &access, (&frames, &trials), &stop);
         (response.status, response.headers)
     }
 
@@ -145,10 +141,14 @@ mod tests {
         frames.publish("frame", "1".into());
         frames.publish("frame", "2".into());
         trials.publish("trials", "[]".into());
-        let head = "GET /events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 1\r\n\r\n";
+        let first = frames.after(0, std::time::Duration::ZERO).remove(0).as_text();
+        let id = first.lines().next().expect("an id").strip_prefix("id: ").expect("an id");
+        let head = format!("GET /events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: {id}\r\n\r\n");
         let request = Request::parse(head.as_bytes()).expect("complete").expect("valid");
         let access = Access::new("127.0.0.1:1".parse().expect("an address"), None);
-        let Body::Stream(stream) = answer(&global(), &request, &access, (&frames, &trials), &stop).body
+        let global = global();
+        let recordings = Recordings::new(&global);
+        let Body::Stream(stream) = answer(&recordings, &request, &access, (&frames, &trials), &stop).body
         else {
             panic!("a stream")
         };
@@ -167,7 +167,10 @@ mod tests {
         stream(&mut out).expect_err("closed");
         assert_eq!(
             String::from_utf8_lossy(&out.0),
-            "event: trials\ndata: []\n\nid: 2\nevent: frame\ndata: 2\n\n"
+            format!(
+                "event: trials\ndata: []\n\nid: {}-2\nevent: frame\ndata: 2\n\n",
+                id.trim_end_matches("-1")
+            )
         );
     }
 }

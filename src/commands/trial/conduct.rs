@@ -156,7 +156,7 @@ pub(crate) fn left(commands: bool) -> &'static str {
 
 /// Adds the values that are not back, and what to do.
 pub(super) fn trouble_hints(error: CommandError, undo: &Undo) -> CommandError {
-    let error = undo::hints(error, undo);
+    let error = undo::hints(error, &undo.outcomes);
     let error = match undo.command.as_ref().map(|command| &command.outcome) {
         Some(journal::Outcome::Failed { why }) => error.hint(format!("arm B is still set: {why}")),
         _ => error,

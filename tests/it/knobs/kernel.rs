@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use rxlab::lab::{Namespace, Range};
-use rxlab_base::parse::{NetdevNapi, netdev_napis};
+use rxlab_base::parse::{NetdevNapi, Scheduling, netdev_napis};
 use rxlab_change::apply::Transaction;
 use rxlab_change::journal::{Disk, Outcome, Store};
 use rxlab_change::knob::find;
 use rxlab_path::model::Model;
 use rxlab_path::sample::Scope;
 use rxlab_setting::Target;
-use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, LiveHost, Query, Rule, enter_netns};
+use rxlab_sys::{Action, Cause, Failpoint, Fault, FlakyHost, Host, LiveHost, Query, Rule, enter_netns};
 
 use crate::lab::{host_in, inside, range};
 use crate::process::{Ended, Running, one_line, rxlab, wait_for};
@@ -216,6 +216,93 @@ fn settings_of_napis_come_back_with_gro() {
     assert!(bench.napis().is_empty());
     assert_eq!(open.undo(), [Outcome::Restored]);
     assert_eq!((values(), bench.read(settings[4])), (before, priority));
+}
+
+/// Every write that ends the threads of NAPIs, or creates others: CPUs and scheduling once were lost, with exit code 0.
+#[test]
+fn cpus_and_scheduling_of_napi_threads_come_back() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let threads = [
+        ("napi_affinity srv0/rx-0 = 1", "1"),
+        ("napi_priority srv0/rx-0 = fifo:7", "fifo:7"),
+        ("napi_affinity srv0/rx-1 = 0", "0"),
+        ("napi_priority srv0/rx-1 = nice:5", "idle nice:5"),
+    ];
+    let values =
+        |of: &[(&str, &'static str)]| of.iter().map(|(text, _)| bench.read(text)).collect::<Vec<_>>();
+    let expected: Vec<&str> = threads.iter().map(|(_, value)| *value).collect();
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let mut others = bench.begin();
+    threads.iter().for_each(|(text, _)| others.set(text));
+    others.transaction.take().expect("begun").keep().expect("kept");
+    // A policy whose nice value takes a second step, which no setting asks for.
+    let queue = bench.model().nic(&"srv0".parse().expect("a name")).expect("there").rx[1].clone();
+    let pid = queue.napi.and_then(|napi| napi.thread).expect("threaded");
+    let scheduling = Scheduling { policy: 5, priority: 0, nice: 5 };
+    bench.host.act(&Action::ThreadPolicy { pid, scheduling }).expect("allowed");
+    assert_eq!(values(&threads), expected);
+    for setting in [
+        "threaded srv0 = off",
+        "gro srv0 = off",
+        "queue_threaded srv0/rx-1 = off",
+        "channels srv0 = rx 1 tx 1",
+        "napi_priority srv0/rx-1 = fifo:10",
+    ] {
+        let mut open = bench.begin();
+        open.set(setting);
+        assert_eq!(open.undo(), [Outcome::Restored], "{setting}");
+        assert_eq!(values(&threads), expected, "{setting}");
+    }
+
+    // The switch of the interface, over that of a queue.
+    bench.host.write("sys/class/net/srv0/threaded", b"0").expect("written");
+    let mut single = bench.begin();
+    let one = ["queue_threaded srv0/rx-0 = on", threads[0].0, threads[1].0];
+    one.iter().for_each(|text| single.set(text));
+    single.transaction.take().expect("begun").keep().expect("kept");
+    let mut open = bench.begin();
+    open.set("threaded srv0 = on");
+    assert_eq!(values(&threads[..2]), expected[..2]);
+    assert_eq!(open.undo(), [Outcome::Restored]);
+    assert_eq!(
+        (bench.read(one[0]).as_str(), values(&threads[..2])),
+        ("on", vec!["1".into(), "fifo:7".into()])
+    );
+}
+
+/// The kernel clears `threaded` of the interface if SIGKILL arrives while it creates the threads of NAPIs: 46 of 60 kills did
+/// it, and no undo set it again.
+#[test]
+fn a_kill_inside_the_kernel_loses_no_threads() {
+    let Some(range) = range(32).filter(|_| require::ethtool()) else { return };
+    inside(&range.server, "ethtool").args(["-K", "srv0", "gro", "on"]).exits(0);
+    let bench = Bench::new(host_in(&range.server));
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    let is_holding = || {
+        let journal = std::fs::read_dir(bench.state.path().join("journal")).expect("listed");
+        let text =
+            |file: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(file.expect("listed").path());
+        journal.filter_map(|file| text(file).ok()).any(|text| text.contains("\"holding\""))
+    };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    for round in 0..12 {
+        run(&["--netns", &netns, "apply", "-y", "--setting", "gro srv0 = off"]).exits(0);
+        let mut undo = rxlab(bench.state.path(), &["undo"]);
+        let mut undo = undo.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+        while undo.try_wait().expect("ours").is_none() && !is_holding() {}
+        std::thread::sleep(std::time::Duration::from_micros(round * 800));
+        undo.kill().and_then(|()| undo.wait()).expect("ours");
+        let text = run(&["undo"]).exits(0);
+        let values = ["threaded srv0 = on", "gro srv0 = on"].map(|text| bench.read(text));
+        assert_eq!(values, ["on", "on"], "round {round}: {text}");
+    }
 }
 
 /// The kernel lists no NAPIs of an interface that is down, and some drivers keep their values.
@@ -521,12 +608,13 @@ fn a_thread_that_pinned_itself_keeps_no_other_from_going_back() {
     run(&guarded).exits(0);
     meddle("pin", &|| count("1") == 1);
     wait_for("the guard", || rxlab(state.path(), &["status"]).said().0 == 0);
-    assert_eq!((count(&before), count("1")), (4, 1));
-    run(&apply).exits(0);
+    // The one that was pinned first had that list before.
+    let there = (count(&before), count("1"));
+    assert!(there.0 >= 3 && there.0 + there.1 == 5, "{there:?}");
+    wait_for("the guard's end", || rxlab(state.path(), &apply).said().0 == 0);
     meddle("pin", &|| count("1") == 1);
     run(&["undo", "--force"]).exits(0);
-    assert_eq!(count(&before), 4);
-    assert_eq!(count("1"), 1, "it was pinned before");
+    assert_eq!((count(&before), count("1")), there);
     process.kill().and_then(|()| process.wait()).expect("it runs");
 }
 

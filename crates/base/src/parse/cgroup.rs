@@ -99,11 +99,18 @@ pub fn cpu_limit(text: &str) -> Result<Option<CpuLimit>, ParseError> {
     }
 }
 
+/// Number of the hierarchy that has a controller, from `/proc/cgroups`: 0 is version 2. `None` if the controller is not
+/// listed.
+pub fn hierarchy(text: &str, controller: &str) -> Option<u32> {
+    let mut lines = text.lines().map(str::split_whitespace);
+    lines.find(|fields| fields.clone().next() == Some(controller))?.nth(1)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::{CpuLimit, Throttling, control_groups, cpu_limit, throttling};
+    use super::{CpuLimit, Throttling, control_groups, cpu_limit, hierarchy, throttling};
 
     /// `cpu.stat` of Linux 6.18 with the controller, and without.
     #[test]
@@ -152,6 +159,13 @@ mod tests {
         assert_eq!(control_groups("0::/\nx::/\n").expect_err("no number").line, 2);
         assert!(control_groups("0:/\n").is_err());
         assert!(control_groups("0::x\n").is_err());
+    }
+
+    #[test]
+    fn a_controller_has_one_hierarchy() {
+        let text = "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpuset\t3\t9\t1\ncpu\t0\t1\t1\n";
+        assert_eq!((hierarchy(text, "cpuset"), hierarchy(text, "cpu")), (Some(3), Some(0)));
+        assert_eq!((hierarchy(text, "pids"), hierarchy("cpuset x\n", "cpuset")), (None, None));
     }
 
     proptest! {

@@ -13,25 +13,52 @@ use crate::units::{CpuId, CpuMask, IrqId};
 pub struct InterruptLine {
     /// Count by CPU; CPUs of [`Interrupts::cpus`] that are missing have 0.
     pub counts: BTreeMap<CpuId, u64>,
-    /// Chip, hardware number and trigger, then the actions: everything after the counts, by word.
-    pub words: Vec<String>,
+    /// Everything after the counts: chip, hardware number and trigger, then the actions.
+    pub text: String,
 }
 
 impl InterruptLine {
     /// The action names (`virtio0-input.0`): shared interrupts have several. Empty if no driver
     /// requested the interrupt.
-    ///
-    /// The columns before are `chip hwirq-trigger` on x86 (`PCI-MSI-0000:00:03.0 1-edge`, or
-    /// `PCI-MSI 524289-edge` before 6.5), with the trigger apart on other architectures.
     pub fn actions(&self) -> Vec<&str> {
-        let is_trigger = |word: &str| {
-            ["edge", "level", "fasteoi", "Edge", "Level", "None"]
-                .iter()
-                .any(|t| word == *t || word.ends_with(&format!("-{t}")))
-        };
-        let start = self.words.iter().position(|word| is_trigger(word)).map_or(2, |at| at + 1);
-        let names = self.words.get(start..).unwrap_or_default();
-        names.iter().map(|name| name.trim_end_matches(',')).filter(|name| !name.is_empty()).collect()
+        actions(&self.text)
+    }
+}
+
+/// The action names in the text after the counts. `show_interrupts` (kernel/irq/proc.c) prints the chip, which may be
+/// several words or one, the hardware number if the interrupt has a domain, the trigger on some architectures, and the
+/// name of its flow behind a `-`, and pads these columns. Two spaces and the names follow, separated by `, `; a name may have
+/// spaces, but not two in a row.
+fn actions(text: &str) -> Vec<&str> {
+    let text = text.trim();
+    let names = match text.rfind("  ").map(|at| text.split_at(at)) {
+        // The last columns, padded, and no names.
+        Some((_, end)) if is_trigger(end.trim_start()) => "",
+        Some((_, end)) => end,
+        // Not padded: the names begin after the trigger, or after chip and number.
+        None => after_words(
+            text,
+            text.split(' ').collect::<Vec<_>>().into_iter().rposition(is_trigger).map_or(2, |at| at + 1),
+        ),
+    };
+    names.split(", ").map(|name| name.trim().trim_end_matches(',')).filter(|name| !name.is_empty()).collect()
+}
+
+fn after_words(text: &str, count: usize) -> &str {
+    text.splitn(count + 1, ' ').nth(count).unwrap_or_default()
+}
+
+/// True for the last columns before the names: a hardware number, a trigger or flow, or both: `1-edge`, `30 Level`, `-msi-x`.
+fn is_trigger(text: &str) -> bool {
+    let rest = text.trim_end().trim_start_matches(|c: char| c.is_ascii_digit());
+    let has_number = rest.len() < text.trim_end().len();
+    match rest.trim_start() {
+        "" => has_number && text.len() > 1,
+        "edge" | "level" | "fasteoi" | "Edge" | "Level" | "None" | "-msi-x" => true,
+        rest => {
+            ["-edge", "-level", "-fasteoi", "-event", "-percpu"].iter().any(|flow| rest.ends_with(flow))
+                && !rest.contains(' ')
+        }
     }
 }
 
@@ -51,10 +78,10 @@ pub fn interrupts(text: &str) -> Result<Interrupts, ParseError> {
     for (number, line) in (1..).zip(text.lines()).skip(1) {
         let Some((irq, rest)) = numbered(number, line)? else { continue };
         let mut counts = BTreeMap::new();
-        let words = columns(number, rest, cpus.len(), |column, count| {
+        let text = columns(number, rest, cpus.len(), |column, count| {
             counts.insert(cpus[column], count);
         })?;
-        irqs.insert(irq, InterruptLine { counts, words: by_word(words) });
+        irqs.insert(irq, InterruptLine { counts, text: text.trim().to_owned() });
     }
     Ok(Interrupts { cpus: cpus.into_iter().collect(), irqs })
 }
@@ -65,15 +92,10 @@ pub fn interrupt_actions(text: &str) -> Result<Vec<(IrqId, Vec<String>)>, ParseE
     let mut irqs = Vec::new();
     for (number, line) in (1..).zip(text.lines()).skip(1) {
         let Some((irq, rest)) = numbered(number, line)? else { continue };
-        let words = by_word(columns(number, rest, cpus, |_, _| {})?);
-        let line = InterruptLine { counts: BTreeMap::new(), words };
-        irqs.push((irq, line.actions().into_iter().map(str::to_owned).collect()));
+        let text = columns(number, rest, cpus, |_, _| {})?;
+        irqs.push((irq, actions(text).into_iter().map(str::to_owned).collect()));
     }
     Ok(irqs)
-}
-
-fn by_word(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The number of a line and the text after it; `None` for lines with a name.
@@ -151,6 +173,65 @@ ERR:          0
         assert_eq!(table.irqs[&IrqId(40)].actions(), ["eth0-TxRx-0", "eth0-TxRx-1"]);
         assert_eq!(table.irqs[&IrqId(41)].actions(), ["arch_timer"]);
         assert_eq!(table.irqs[&IrqId(42)].actions(), Vec::<&str>::new());
+    }
+
+    /// The text after the counts as kernels of several architectures print it, and the names in it.
+    #[test]
+    fn names_by_the_structure_of_a_line() {
+        const LINES: &[(&str, &[&str])] = &[
+            ("IO-APIC    2-edge      timer", &["timer"]),
+            ("IR-PCI-MSI 2629636-edge      enp5s0f4 (queue 17)", &["enp5s0f4 (queue 17)"]),
+            ("IR-PCI-MSIX-0000:17:00.0   0-edge      ice-0000:17:00.0:misc", &["ice-0000:17:00.0:misc"]),
+            (
+                "IO-APIC   16-fasteoi   ehci_hcd:usb1, eth0, i801_smbus",
+                &["ehci_hcd:usb1", "eth0", "i801_smbus"],
+            ),
+            ("IO-APIC   9-fasteoi   PCIe PME, aerdrv", &["PCIe PME", "aerdrv"]),
+            (
+                "Hyper-V PCIe MSI 2684354560-edge      mlx5_comp0@pci:a1b2:00:02.0",
+                &["mlx5_comp0@pci:a1b2:00:02.0"],
+            ),
+            ("xen-pirq-msi-x     eth0-TxRx-0", &["eth0-TxRx-0"]),
+            ("xen-pirq    -msi-x     eth0-TxRx-0", &["eth0-TxRx-0"]),
+            ("xen-dyn    -event     vif0-q0-rx", &["vif0-q0-rx"]),
+            ("xen-dyn    -event   ", &[]),
+            ("GICv3  30 Level     arch_timer", &["arch_timer"]),
+            ("GICv2 189 Level     eth0", &["eth0"]),
+            ("ITS-MSI 524288 Edge      nvme0q0", &["nvme0q0"]),
+            ("ITS-MSI 524289 Edge    ", &[]),
+            (
+                "ITS-PCI-MSIX-0000:01:00.0   1 Edge      hns3-0000:7d:00.0-TxRx-0",
+                &["hns3-0000:7d:00.0-TxRx-0"],
+            ),
+            ("INTA  16 Level     46000000.ethernet", &["46000000.ethernet"]),
+            ("MT_SYSIRQ 224 Level     1b100000.ethernet", &["1b100000.ethernet"]),
+            ("SiFive PLIC 131 Edge      eth0", &["eth0"]),
+            ("SiFive PLIC   3  eth0", &["eth0"]),
+            ("RISC-V INTC   5 Edge      riscv-timer", &["riscv-timer"]),
+            ("APLIC-MSI   8 Level     ttyS0", &["ttyS0"]),
+            ("MIPS GIC  10  1e100000.ethernet", &["1e100000.ethernet"]),
+            ("XIVE-IRQ 4194312 Edge      eth0-TxRx-0", &["eth0-TxRx-0"]),
+            ("XICS  16 Edge      ipr", &["ipr"]),
+            // s390 prints the chip and the first name only; a line without a name ends after the chip.
+            ("PCI-MSI  mlx5_comp0@pci:0001:00:00.0", &["mlx5_comp0@pci:0001:00:00.0"]),
+            ("PCI-MSI", &[]),
+            ("None", &[]),
+        ];
+        for (line, names) in LINES {
+            let table =
+                interrupts(&format!("  CPU0 CPU1\n  8:          0          7   {line}\n")).expect("valid");
+            assert_eq!(table.irqs[&IrqId(8)].actions(), *names, "{line}");
+        }
+    }
+
+    /// Lines of the architecture, and fewer columns than CPUs that may come online.
+    #[test]
+    fn lines_without_a_number_are_left_out() {
+        let table = interrupts(
+            "  CPU3 CPU8\nIPI0: 1 2 Rescheduling interrupts\nAIR: 3 4 [I/O] PCI\n  7: 5 6 chip 1-edge eth0\n",
+        );
+        let table = table.expect("valid");
+        assert_eq!((table.cpus.to_string().as_str(), table.irqs.len()), ("3,8", 1));
     }
 
     #[test]

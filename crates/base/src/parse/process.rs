@@ -60,6 +60,12 @@ pub fn allowed_cpus(text: &str) -> Result<CpuMask, ParseError> {
     list.parse().map_err(|error: crate::units::MaskError| ParseError::at(number, error.to_string()))
 }
 
+/// The process that a thread belongs to: `Tgid` of `/proc/PID/status`, which the kernel shows for a thread's number too.
+/// `None` if the file has no such line.
+pub fn thread_group(text: &str) -> Option<u32> {
+    text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
 /// The CPU that a thread last ran on.
 pub fn last_cpu(text: &str) -> Result<CpuId, ParseError> {
     let cpu = Stat::parse(text)?.counter(LAST_CPU)?;

@@ -8,8 +8,9 @@ use thiserror::Error;
 
 use super::Transaction;
 use super::locate::{is_of_namespace, look, reach};
+use super::search::Search;
 use super::undo::{Undo, UndoOptions};
-use crate::journal::{Archived, History, JournalError, Open, Outcome, Store, Touched, Unreadable};
+use crate::journal::{Archived, History, JournalError, Open, Outcome, Store, Touched, Unreadable, age};
 use rxlab_path::model::{DeviceAddress, Identity};
 use rxlab_sys::{Hidden, Host, OverlayHost};
 
@@ -78,6 +79,7 @@ pub fn undo(
     drop(lock);
     let stuck =
         unreadable.iter().filter_map(|file| Some((file.id.clone(), file.readable.clone()?))).collect();
+    let search = Search::default();
     let done = backwards(&chosen, stuck, |id, history| {
         let transaction = Transaction::resume(store, id, Duration::ZERO)?;
         // One may have begun while the lock was free.
@@ -86,7 +88,7 @@ pub fn undo(
         if let Some(newer) = covered_by(history, &newer) {
             return Err(UndoError::Covered { id: id.to_owned(), newer: newer.to_owned() });
         }
-        undo_one(transaction, own, options)
+        undo_searching(transaction, own, options, &search)
     });
     Ok(Undone { archived, unreadable, done })
 }
@@ -109,6 +111,15 @@ pub(super) fn undo_one(
     own: &dyn Host,
     options: UndoOptions,
 ) -> Result<Undo, UndoError> {
+    undo_searching(transaction, own, options, &Search::default())
+}
+
+pub(super) fn undo_searching(
+    transaction: Transaction,
+    own: &dyn Host,
+    options: UndoOptions,
+    search: &Search,
+) -> Result<Undo, UndoError> {
     let reached = match transaction.journal().history().begin() {
         Some(begin) => {
             reach(own, begin).map_err(|hidden| UndoError::Lost { id: transaction.id().to_owned(), hidden })?
@@ -116,7 +127,7 @@ pub(super) fn undo_one(
         None => None,
     };
     let host = reached.as_deref().unwrap_or(own);
-    Ok(transaction.undo_with(host, &look(host), options))
+    Ok(transaction.undo_searching(host, &look(host), options, search))
 }
 
 type Chosen = (Vec<(String, History)>, Vec<Unreadable>);
@@ -134,7 +145,7 @@ fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoErr
         store.load(&id)?;
         return Err(UndoError::OtherRoot(id));
     };
-    unreadable.retain(|file| file.id > id);
+    unreadable.retain(|file| age(&file.id) > age(&id));
     let newer = transactions.split_off(at + 1);
     let chosen = transactions.split_off(at);
     if let Some(cover) = covered_by(&chosen[0].1, &newer) {
@@ -162,7 +173,7 @@ fn backwards<E>(
 ) -> Backwards<E> {
     let mut result = Backwards { undone: Vec::new(), waiting: Vec::new(), error: None };
     for (id, history) in open.iter().rev() {
-        let newer: Vec<_> = stuck.iter().filter(|(other, _)| other > id).cloned().collect();
+        let newer: Vec<_> = stuck.iter().filter(|(other, _)| age(other) > age(id)).cloned().collect();
         if let Some(behind) = covered_by(history, &newer) {
             result.waiting.push(Waiting { id: id.clone(), behind: behind.to_owned() });
             stuck.push((id.clone(), history.clone()));

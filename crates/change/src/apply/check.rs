@@ -39,11 +39,18 @@ pub(super) fn process_of(host: &dyn Host, target: &Target) -> Result<Option<Devi
     }
 }
 
+/// The process of a thread: procfs shows it under the number of each of its threads, which would be other names of one
+/// target. `None` if unknown.
+fn thread_group_of(host: &dyn Host, thread: u32) -> Option<u32> {
+    parse::thread_group(&host.read_text(&format!("proc/{thread}/status")).ok()?)
+}
+
 /// Checks a whole plan against the machine: host, devices, every target, every value.
 /// Returns the settings in the order of applying, with canonical values. A value for a queue that another
 /// setting will create is unchanged: it can only be checked once the queue exists. The same holds for the RSS
 /// table of an interface whose queues another setting changes.
 pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>, ApplyError> {
+    host.check_view()?;
     if let Some(host) = plan.host.as_ref().filter(|host| **host != model.identity.hostname) {
         let here = model.identity.hostname.clone();
         return Err(ApplyError::OtherHost { plan: host.clone(), here });
@@ -65,6 +72,12 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
     for planned in planned {
         let Setting { knob: name, target, value } = &planned.set;
         let knob = knob_of(name)?;
+        if let Target::Process(thread) = target
+            && let Some(process) = thread_group_of(host, *thread).filter(|process| process != thread)
+        {
+            let why = format!("it is a thread of process {process}; use pid:{process}");
+            return Err(KnobError::NotThere { target: target.clone(), why }.into());
+        }
         if let Some(expected) = &planned.device {
             let here = device_of(host, model, target);
             if here.as_ref() != Some(expected) {
@@ -84,7 +97,7 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
             let by_queues = matches!(target, Target::Nic(_)) && is_made_anew(&settings, name, target);
             if by_queues { value.clone() } else { canonical }
         };
-        if !knob.disturbs().is_empty() {
+        if !knob.discards().is_empty() {
             knob.foresee(foreseen.to_mut(), target, &value);
         }
         settings.push(Setting { knob: name.clone(), target: target.clone(), value });
@@ -110,7 +123,7 @@ pub fn awaits(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Set
 pub(super) fn is_made_anew(settings: &[Setting], name: &str, target: &Target) -> bool {
     settings.iter().any(|other| {
         other.target.nic() == target.nic()
-            && knob::find(&other.knob).is_some_and(|knob| knob.disturbs().contains(&name))
+            && knob::find(&other.knob).is_some_and(|knob| knob.discards().contains(&name))
     })
 }
 
@@ -176,6 +189,23 @@ mod tests {
         assert!(error.to_string().contains("but here it is pci:0000:00:03.0"), "{error}");
         other.settings[0].device = Some(DeviceAddress("pci:0000:00:03.0".into()));
         assert!(check(&RecordedHost::new(), &model(), &other).is_ok());
+    }
+
+    /// The kernel shows a process under the number of each of its threads.
+    #[test]
+    fn a_thread_is_not_another_name_of_its_process() {
+        let stat = |pid: u32| format!("{pid} (x) S 1 {}0 5137\n", "0 ".repeat(17));
+        let host = [812, 813].into_iter().fold(RecordedHost::new(), |host, pid| {
+            let status = "Name:\tx\nTgid:\t812\nCpus_allowed_list:\t0-3\n";
+            host.with(&format!("proc/{pid}/status"), status)
+                .with(&format!("proc/{pid}/stat"), stat(pid))
+                .with(&format!("proc/{pid}/task/812/status"), status)
+                .with(&format!("proc/{pid}/task/813/status"), status)
+        });
+        let checked = |set: &str| check(&host, &model(), &plan(&[set])).map_err(|error| error.to_string());
+        assert!(checked("affinity pid:812 = 1").is_ok());
+        let refused = checked("affinity pid:813 = 1").expect_err("a thread");
+        assert_eq!(refused, "pid:813: it is a thread of process 812; use pid:812");
     }
 
     #[test]

@@ -8,7 +8,6 @@
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -21,9 +20,9 @@ use rustix::time::ClockId;
 use thiserror::Error;
 
 use super::backwards::undo_one;
+use super::caught::caught;
 use super::{Transaction, UndoOptions};
-use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store};
-use rxlab_base::parse;
+use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store, lock_holder};
 use rxlab_path::model::Identity;
 use rxlab_sys::{Host, LiveHost, OpenError, ProcessId, clock_ns};
 
@@ -34,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
 /// Uninterrupted absence of the journal after the deadline until the guard ends: a deleted journal
-/// leaves nothing to restore from.
+/// leaves nothing to restore from. One that is registered as open may come back with its file system.
 const ABSENT: Duration = Duration::from_secs(60);
 
 /// Time after the deadline that one process may keep the lock, from when the guard first sees it, before it
@@ -121,7 +120,15 @@ pub trait Watchpost {
 /// everything. Failures are retried, with pauses of up to 5 s, for as long as it takes; a temporarily
 /// unreadable journal does not end the guard. A process that keeps the lock for 5 s beyond the deadline is
 /// killed: it is stopped or hangs, and undo finishes its work.
+///
+/// A panic ends one attempt like any other failure.
 pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
+    while caught(|| hold(store, id, history, post)).is_err() {
+        post.sleep(PAUSES[1]);
+    }
+}
+
+fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     let mut known = history.clone();
     let lapse = loop {
         let is_fresh = match store.load(id) {
@@ -153,6 +160,7 @@ pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watc
         let now = post.now();
         match attempt {
             Attempt::Over => return,
+            Attempt::Absent if store.is_missing(id) => {}
             Attempt::Absent if now.saturating_sub(seen) >= nanoseconds(ABSENT) => return,
             Attempt::Absent => {
                 post.sleep(pause);
@@ -232,7 +240,8 @@ fn put_back(store: &Store, id: &str, lapse: Lapse, post: &dyn Watchpost) -> Atte
         return Attempt::Failed;
     }
     // The values are settled even if the disk rejects the notice.
-    let _ = store.leave_notice(&Notice { id: undo.id, what, lapse, is_closed: undo.closed });
+    let (id, is_closed, values) = (undo.id, undo.closed, undo.outcomes);
+    let _ = store.leave_notice(&Notice { id, what, lapse, is_closed, values });
     Attempt::Over
 }
 
@@ -271,14 +280,12 @@ impl Watchpost for LiveWatchpost {
     }
 }
 
-/// Kills the holder if the kernel lists it as owner of the lock. The process is opened first, so that
-/// no other process with the same pid is hit.
+/// Kills the holder if it still has the lock. The process is opened first, so that no other process with the same pid
+/// is hit.
 fn kill_holder(path: &Path, holder: ProcessId) -> io::Result<()> {
     let pid = Pid::from_raw(holder.pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
-    let inode = std::fs::metadata(path)?.ino();
-    let locks = std::fs::read_to_string("/proc/locks")?;
-    if holder.is_alive() && parse::holds_lock(&locks, holder.pid, inode) {
+    if lock_holder(path) == Some(holder) {
         pidfd_send_signal(process, Signal::KILL)?;
     }
     Ok(())
@@ -298,6 +305,9 @@ pub enum ConfirmError {
     /// Only part of it was set.
     #[error("transaction {0} was stopped before everything was set")]
     Incomplete(String),
+    /// Its deadline passed and nothing has reverted it, as when its guard was killed.
+    #[error("the deadline of transaction {id} passed {seconds} s ago, and it has not been reverted")]
+    Overdue { id: String, seconds: u64 },
     /// Its deadline passed, and part of it could not be reverted yet.
     #[error("transaction {0} is being reverted")]
     GoesBack(String),
@@ -306,11 +316,18 @@ pub enum ConfirmError {
 /// Longest wait for the lock, which a guard or another command may hold.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Confirms the transaction whose id starts with `id`, or the waiting one, and returns its id.
-pub fn confirm(
+/// Confirms the transaction whose id starts with `id`, or the waiting one, and returns its id. Its deadline may have
+/// passed without a revert.
+pub fn confirm(store: &Store, machine: (&str, &Identity), id: Option<&str>) -> Result<String, ConfirmError> {
+    confirm_in_time(store, machine, id, || 0)
+}
+
+/// [`confirm`], unless its deadline has passed: `now` is the time on CLOCK_BOOTTIME in nanoseconds.
+pub fn confirm_in_time(
     store: &Store,
     (root, identity): (&str, &Identity),
     id: Option<&str>,
+    now: impl Fn() -> u64,
 ) -> Result<String, ConfirmError> {
     let mut waiting = store.open_of(root, &identity.boot_id)?;
     waiting.retain(|(_, history)| history.pending_deadline().is_some());
@@ -322,14 +339,15 @@ pub fn confirm(
     let transaction = Transaction::resume(store, &id, LOCK_TIMEOUT)?;
     // Under the lock the guard cannot act; its earlier actions are visible here.
     let history = transaction.journal().history();
-    if history.pending_deadline().is_none() {
-        return Err(ConfirmError::TooLate(id));
-    }
+    let Some(deadline) = history.pending_deadline() else { return Err(ConfirmError::TooLate(id)) };
     if !history.is_complete() {
         return Err(ConfirmError::Incomplete(id));
     }
     if history.touched().iter().any(|touched| touched.outcome.is_some()) {
         return Err(ConfirmError::GoesBack(id));
+    }
+    if let Some(late) = now().checked_sub(deadline) {
+        return Err(ConfirmError::Overdue { id, seconds: Duration::from_nanos(late).as_secs() });
     }
     transaction.confirm()?;
     Ok(id)

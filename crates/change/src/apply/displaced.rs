@@ -2,6 +2,8 @@
 //!
 //! A driver told to use other queues recreates all of them and forgets the values set for them.
 
+use std::borrow::Cow;
+
 use super::ApplyError;
 use super::check::knob_of;
 use super::locate::{interface_id, look};
@@ -9,7 +11,7 @@ use crate::journal::{Armed, Displaced, Touched};
 use crate::knob::{Knob, KnobError};
 use rxlab_base::units::NicName;
 use rxlab_path::model::Model;
-use rxlab_setting::{Setting, Target};
+use rxlab_setting::{Owner, Setting, Target, apply_order, tunable};
 use rxlab_sys::Host;
 
 /// Current values that writing `knob` to `target` may reset. One that exists but cannot be read
@@ -21,10 +23,16 @@ pub(super) fn displaced(
     target: &Target,
 ) -> Result<Vec<Displaced>, ApplyError> {
     let mut values = Vec::new();
-    for name in knob.disturbs().iter().chain(knob.replaces()) {
-        // The registry's test rejects a name without a knob.
+    for name in knob.discards().iter().chain(knob.replaces()) {
+        // A test of the rows rejects a name without a knob.
         let Ok(knob) = knob_of(name) else { continue };
-        for target in knob.targets(model).into_iter().filter(|other| other.nic() == target.nic()) {
+        let mut targets = knob.targets(model);
+        targets.retain(|other| other.nic() == target.nic());
+        // A small sample does not ask for the files of an interface.
+        if targets.is_empty() && tunable(name).is_some_and(|row| matches!(row.owner, Owner::NicFile(..))) {
+            targets.extend(target.nic().cloned().map(Target::Nic));
+        }
+        for target in targets {
             match knob.read(knob.site(host, model, &target)) {
                 Ok(value) => values.push(Displaced { knob: (*name).to_owned(), target, value }),
                 Err(error) if is_absent(&error) => {}
@@ -115,7 +123,7 @@ pub(super) fn overlaid(values: &[Displaced], others: &[Displaced]) -> Vec<Displa
     values.iter().map(|value| other(value).unwrap_or(value).clone()).collect()
 }
 
-fn is_same(value: &Displaced, other: &Displaced) -> bool {
+pub(super) fn is_same(value: &Displaced, other: &Displaced) -> bool {
     value.knob == other.knob && value.target.lasting() == other.target.lasting()
 }
 
@@ -131,7 +139,7 @@ pub(super) fn reset_to_new(
     values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect()
 }
 
-/// Sets all of `values` again that have changed, and returns those. A removed queue took its values with it.
+/// Sets all of `values` again that have changed, in the order of their rows, and returns those. A removed queue took its values with it.
 /// `armed` is that of the write that reset them: its journal entry has them. `nic` is the name of the
 /// interface with inode `inode` in sysfs; once another interface has it, nothing more is written.
 pub(super) fn replay(
@@ -142,7 +150,12 @@ pub(super) fn replay(
     armed: &Armed,
 ) -> Result<Vec<Setting>, ApplyError> {
     let mut replayed = Vec::new();
+    let mut values: Vec<&Displaced> = values.iter().collect();
+    values.sort_by_key(|value| apply_order(&value.knob));
+    // A value that is set again may have others discarded, such as NAPIs with new threads.
+    let mut model = Cow::Borrowed(model);
     for Displaced { knob, target, value } in values {
+        let model = &mut model;
         let target = target.of_nic(nic);
         let knob = knob_of(knob)?;
         let value = &knob.for_current_queues(knob.site(host, model, &target), value);
@@ -174,6 +187,9 @@ pub(super) fn replay(
         if !knob.same(value, &kept) {
             let why = knob.difference(value, &kept);
             return Err(ApplyError::NotKept { setting: Box::new(setting), why });
+        }
+        if !knob.discards().is_empty() {
+            *model = Cow::Owned(rediscover(host, model));
         }
         replayed.push(setting);
     }

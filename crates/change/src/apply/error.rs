@@ -9,7 +9,7 @@ use crate::knob::{KNOBS, KnobError};
 use rxlab_base::error::Kind;
 use rxlab_path::model::DeviceAddress;
 use rxlab_setting::{Setting, Target};
-use rxlab_sys::HostError;
+use rxlab_sys::{HostError, OtherView};
 
 /// A change was not made.
 #[derive(Debug, Error)]
@@ -47,6 +47,9 @@ pub enum ApplyError {
     /// A shell command failed.
     #[error(transparent)]
     Command(#[from] HostError),
+    /// The interfaces in `/sys` may not be those that sockets reach.
+    #[error(transparent)]
+    View(#[from] OtherView),
     /// The kernel accepted the value but stored another one.
     #[error("{setting}: {why}")]
     NotKept {
@@ -90,6 +93,9 @@ pub enum ApplyError {
     /// The deadline of an earlier change is still running.
     #[error("transaction {id} is waiting for confirmation")]
     Pending { id: String },
+    /// A panic. Values set before are restored.
+    #[error("{0}")]
+    Internal(String),
     /// A signal asked the program to stop.
     #[error("interrupted")]
     Interrupted,
@@ -112,7 +118,8 @@ fn similar_knobs(name: &str) -> String {
 
 impl ApplyError {
     pub(super) fn another_interface(knob: &str, target: &Target) -> Self {
-        let why = "it is now another interface".to_owned();
+        let what = if target.nic().is_some() { "interface" } else { "control group" };
+        let why = format!("it is now another {what}");
         Self::ChangedMeanwhile { subject: format!("{knob} {target}"), why }
     }
 
@@ -126,12 +133,14 @@ impl ApplyError {
             | ApplyError::ChangedMeanwhile { .. }
             | ApplyError::Unreadable { .. }
             | ApplyError::OtherJournal { .. } => Kind::Changed,
+            ApplyError::View(_) => Kind::Denied,
             ApplyError::Knob(error) => error.kind(),
             ApplyError::NotReplayed { error, .. } => error.kind(),
             ApplyError::Journal(error) => error.kind(),
-            ApplyError::NotKept { .. } | ApplyError::NotTouched { .. } | ApplyError::Command(_) => {
-                Kind::Failed
-            }
+            ApplyError::NotKept { .. }
+            | ApplyError::NotTouched { .. }
+            | ApplyError::Command(_)
+            | ApplyError::Internal(_) => Kind::Failed,
             ApplyError::Interrupted => Kind::Interrupted,
         }
     }

@@ -2,8 +2,7 @@
 //! transaction itself had set.
 
 use super::Transaction;
-use super::check::device_of;
-use super::locate::{ids_of, was_made_again};
+use super::locate::{object_of, was_made_again};
 use super::undo::has_part_of_ours;
 use crate::journal::{JournalError, Outcome};
 use crate::knob;
@@ -25,13 +24,13 @@ impl Transaction {
         target: &Target,
         live: &str,
     ) -> Result<(), JournalError> {
-        let (device, ids) = (device_of(host, model, target), ids_of(host, target));
+        let object = object_of(host, model, target);
         let touched = self.journal.history().touched();
-        let Some(touched) = touched.into_iter().find(|t| t.is_of(knob, target, (&device, ids))) else {
+        let Some(touched) = touched.into_iter().find(|t| t.is_of(knob, target, &object)) else {
             return Ok(());
         };
-        // Its name moved to another interface in the meantime: `live` may belong to either.
-        if touched.ids.map(|ids| ids.interface) != ids.map(|ids| ids.interface) {
+        // Its name moved to another object in the meantime: `live` may belong to either.
+        if touched.object().inode() != object.inode() {
             return Ok(());
         }
         // Undo judges each part by itself.

@@ -1,27 +1,41 @@
 //! Finds the machine of a transaction and the devices of its values again: under another name, in another
-//! network namespace; or proves that they no longer exist.
+//! network namespace, a control group at another path; or proves that they no longer exist.
 //!
 //! A list that cannot be read proves nothing. A device counts as gone only after all network namespaces
-//! were searched for it.
+//! were searched for it, a control group only after its file system said so.
 
 use std::fmt;
+use std::ops::Deref;
 
 use rustix::io::Errno;
 
-use super::check::process_of;
-use crate::journal::{Begin, History, SysfsIds, Touched};
+use super::check::{device_of, process_of};
+use super::groups;
+use super::search::Search;
+use crate::journal::{Begin, History, Object, SysfsIds, Touched};
 use rxlab_base::units::{NicName, QueueId};
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_path::sample::{Inventory, Scope, pci_function};
 use rxlab_setting::{Target, tunable};
-use rxlab_sys::{Cause, Hidden, Host, HostError, Namespace, Operation, is_namespaced_sysctl};
+use rxlab_sys::{Cause, Entry, Hidden, Host, HostError, Namespace, Operation, is_namespaced_sysctl};
 
-const INTERFACES: &str = "sys/class/net";
+pub(super) const INTERFACES: &str = "sys/class/net";
+
+/// Passes over the interfaces of a namespace until one that went meanwhile counts: anybody's may come and go.
+const PASSES: u32 = 5;
 
 /// The machine as the process of a transaction saw it; `None` if that is `host`, seen from our own network
 /// namespace. The home namespace replaces an entered one that no longer exists. An error if the
-/// namespace was not found and some may be hidden.
+/// namespace was not found and some may be hidden, or if it is not known which one the files of `host` are of.
 pub fn reach(host: &dyn Host, begin: &Begin) -> Result<Option<Box<dyn Host>>, Hidden> {
+    let reached = elsewhere(host, begin)?;
+    if reached.is_none() {
+        host.check_view().map_err(|view| Hidden(view.to_string()))?;
+    }
+    Ok(reached)
+}
+
+fn elsewhere(host: &dyn Host, begin: &Begin) -> Result<Option<Box<dyn Host>>, Hidden> {
     let is_ours = |namespace: &Namespace| host.namespace().is_some_and(|own| own.is_same(namespace));
     let Some(wanted) = begin.namespace().filter(|_| host.namespace().is_some()) else {
         return Ok(None);
@@ -75,8 +89,17 @@ pub(super) enum Place {
 }
 
 /// Finds the target of a value again. `host` and `model` must be the machine of the transaction, from [`reach`].
-pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched: &Touched) -> Place {
+pub(super) fn locate(
+    host: &dyn Host,
+    model: &Model,
+    history: &History,
+    touched: &Touched,
+    search: &Search,
+) -> Place {
     let begin = history.begin();
+    if let Some(group) = touched.group {
+        return groups::locate(host, &touched.target, group);
+    }
     let Some(device) = &touched.device else {
         return match touched.target.nic() {
             // The machine is seen from another namespace only if that of the transaction has ended.
@@ -112,10 +135,10 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
     // Only its id tells an interface in another namespace from ours, unless it is hardware.
     let is_known = touched.ids.is_some() || !device.is_virtual();
     if is_home || is_known {
-        match in_one(host, model, device, touched.ids) {
+        match in_one(host, &model, device, touched.ids) {
             Ok(Some(name)) => return Place::Here(touched.target.of_nic(&name)),
             Ok(None) => {}
-            Err(error) => return Place::Unknown(error.to_string()),
+            Err(error) => return Place::Unknown(in_words(&error)),
         }
     }
     if !is_known && host.namespace().is_some() {
@@ -123,7 +146,11 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
             "written by an earlier version, which did not record its inode in sysfs".to_owned(),
         );
     }
-    elsewhere(host, begin, device, touched).unwrap_or_else(|hidden| Place::Unknown(hidden.to_string()))
+    match search.find(host, begin, device, touched.ids) {
+        Ok(Some((host, model, name))) => Place::There(host, model, touched.target.of_nic(&name)),
+        Ok(None) => Place::Gone,
+        Err(hidden) => Place::Unknown(hidden.to_string()),
+    }
 }
 
 /// True for a value of no device that each network namespace has, and that ends with it.
@@ -132,80 +159,64 @@ pub(super) fn is_of_namespace(touched: &Touched) -> bool {
     file.is_some_and(|file| is_namespaced_sysctl(&file[1..]))
 }
 
-/// Searches all network namespaces.
-fn elsewhere(
-    host: &dyn Host,
-    begin: Option<&Begin>,
-    device: &DeviceAddress,
-    touched: &Touched,
-) -> Result<Place, Hidden> {
-    // A device that moves during the search, from an unsearched namespace to a searched one, is missed:
-    // search again in reverse order.
-    let forth = host.namespaces()?;
-    let back: Vec<Namespace> = host.namespaces()?.into_iter().rev().collect();
-    let mut ended = Vec::new();
-    for namespace in forth.iter().chain(&back) {
-        let home =
-            forth.iter().find(|n| begin.is_some_and(|b| b.home.as_ref().is_some_and(|h| h.is_same(n))));
-        let opened = match host.seen_from(namespace, home) {
-            Ok(opened) if opened.namespace().is_none_or(|entered| entered.is_same(namespace)) => opened,
-            Err(error) if !error.leads_nowhere() => return Err(Hidden(error.to_string())),
-            // If it has ended, its contents ended too, or the second search finds them. Another one may have its
-            // path by now.
-            _ => {
-                ended.push(namespace);
-                continue;
-            }
-        };
-        let model = Box::new(look(&*opened));
-        match in_one(&*opened, &model, device, touched.ids) {
-            Ok(Some(name)) => return Ok(Place::There(opened, model, touched.target.of_nic(&name))),
-            Ok(None) => {}
-            Err(error) => return Err(Hidden(format!("{}: {error}", namespace.path.display()))),
-        }
-    }
-    if !ended.is_empty() {
-        let left = host.namespaces()?;
-        if let Some(closed) = ended.into_iter().find(|one| left.iter().any(|other| other.is_same(one))) {
-            return Err(Hidden(format!("cannot enter {}", closed.path.display())));
-        }
-    }
-    Ok(Place::Gone)
-}
-
 /// The current receive path.
 pub fn look(host: &dyn Host) -> Model {
     Model::new(&Inventory::take(host, Scope::Path))
 }
 
 /// The device's name in this namespace; `None` if it is not there. An error if that
-/// cannot be determined.
-fn in_one(
+/// cannot be determined. `model` is used only where inodes do not decide.
+pub(super) fn in_one(
     host: &dyn Host,
-    model: &Model,
+    model: &dyn Deref<Target = Model>,
     device: &DeviceAddress,
     ids: Option<SysfsIds>,
 ) -> Result<Option<NicName>, HostError> {
-    let mut there = Vec::new();
-    let names = host.list(INTERFACES)?;
+    let mut found = Ok(None);
+    for _ in 0..PASSES {
+        found = interfaces(host).and_then(|entries| among(&entries, host, model, device, ids));
+        if !matches!(&found, Err(error) if error.cause == Errno::AGAIN.into()) {
+            break;
+        }
+    }
+    found
+}
+
+/// The interfaces of a namespace, and files next to them.
+pub(super) fn interfaces(host: &dyn Host) -> Result<Vec<Entry>, HostError> {
+    let entries = host.entries(INTERFACES)?;
     // Every network namespace has a loopback interface: an empty list is incomplete.
-    if names.is_empty() && host.namespace().is_some() {
+    if entries.is_empty() && host.namespace().is_some() {
         return Err(HostError::new(Operation::List, INTERFACES, Errno::AGAIN));
     }
-    for name in names {
+    Ok(entries)
+}
+
+/// [`in_one`], among these interfaces. Any user may make one whose name leads nowhere: it is the device only if it has
+/// its inode.
+fn among(
+    entries: &[Entry],
+    host: &dyn Host,
+    model: &dyn Deref<Target = Model>,
+    device: &DeviceAddress,
+    ids: Option<SysfsIds>,
+) -> Result<Option<NicName>, HostError> {
+    let wanted = ids.map(|ids| ids.interface);
+    let mut there = Vec::new();
+    for Entry { name, is_text, inode } in entries {
+        if !is_text && inode.is_some() {
+            if *inode == wanted {
+                let path = format!("{INTERFACES}/{name}");
+                return Err(HostError::new(Operation::List, &path, Cause::NotText));
+            }
+            continue;
+        }
         // Files such as bonding_masters are listed next to the interfaces.
         let Ok(nic) = name.parse::<NicName>() else { continue };
-        match host.inode(&format!("{INTERFACES}/{nic}")) {
-            Ok(inode) => there.push((nic, Some(inode))),
-            Err(error) if error.cause == Cause::Missing && model.nic(&nic).is_some() => {
-                there.push((nic, None))
-            }
-            Err(error) if error.cause == Cause::Missing => {
-                if vanished(host, &nic) {
-                    return Err(changed(&name));
-                }
-            }
-            Err(error) => return Err(error),
+        if inode.is_some() || model.nic(&nic).is_some() {
+            there.push((nic, *inode));
+        } else if vanished(host, &nic) {
+            return Err(changed(name));
         }
     }
     // Two names for one directory: they were swapped in the meantime.
@@ -215,10 +226,7 @@ fn in_one(
     if there.iter().enumerate().any(twice) {
         return Err(changed(""));
     }
-    let by_id = |(_, inode): &&(NicName, Option<u64>)| {
-        ids.is_some_and(|ids| inode.is_some_and(|inode| inode == ids.interface))
-    };
-    if let Some((name, _)) = there.iter().find(by_id) {
+    if let Some((name, _)) = there.iter().find(|(_, inode)| inode.is_some() && *inode == wanted) {
         // Interrupts are found through the model, which may predate a rename.
         let is_known = model.nic(name).is_some_and(|nic| is_alike(&nic.address, device));
         return if is_known { Ok(Some(name.clone())) } else { Err(changed(name)) };
@@ -226,6 +234,9 @@ fn in_one(
     for (name, inode) in &there {
         // A virtual interface with another id is a different one, whatever its name.
         if device.is_virtual() && ids.is_some() && inode.is_some() {
+            continue;
+        }
+        if !device.is_virtual() && is_virtual(host, name) == Some(true) {
             continue;
         }
         match model.nic(name) {
@@ -238,6 +249,17 @@ fn in_one(
     Ok(None)
 }
 
+/// Reason for an unknown place.
+fn in_words(error: &HostError) -> String {
+    match error.cause {
+        Cause::NotText => {
+            let name = error.path.rsplit('/').next().unwrap_or_default();
+            format!("its interface is now named {name}, which is not UTF-8: rename it")
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// Interfaces came, went or were renamed between two listings.
 fn changed(name: impl fmt::Display) -> HostError {
     HostError::new(Operation::Read, &format!("{INTERFACES}/{name}"), Errno::AGAIN)
@@ -247,6 +269,14 @@ fn changed(name: impl fmt::Display) -> HostError {
 /// Plain files such as bonding_masters can be read.
 fn vanished(host: &dyn Host, nic: &NicName) -> bool {
     host.namespace().is_some() && host.read(&format!("{INTERFACES}/{nic}")).is_err()
+}
+
+/// Part of the path of a device without hardware.
+const VIRTUAL: &str = "/virtual/";
+
+/// True if an interface has no hardware; `None` if that is not known.
+fn is_virtual(host: &dyn Host, nic: &NicName) -> Option<bool> {
+    Some(host.link(&format!("{INTERFACES}/{nic}")).ok()?.contains(VIRTUAL))
 }
 
 /// True if both may be addresses of one device: both virtual, or both of one PCI function. The part after the
@@ -264,7 +294,7 @@ fn is_alike(one: &DeviceAddress, other: &DeviceAddress) -> bool {
 pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&DeviceAddress>) -> bool {
     let (Some(nic), Some(address)) = (target.nic(), device) else { return false };
     let Ok(path) = host.link(&format!("{INTERFACES}/{nic}")) else { return false };
-    let is_virtual = path.contains("/virtual/");
+    let is_virtual = path.contains(VIRTUAL);
     if is_virtual || address.is_virtual() {
         return is_virtual != address.is_virtual();
     }
@@ -284,8 +314,22 @@ pub(super) fn ids_of(host: &dyn Host, target: &Target) -> Option<SysfsIds> {
     Some(SysfsIds { interface, queue })
 }
 
+/// The object that a target's value lives in, as far as it is known.
+pub(super) fn object_of(host: &dyn Host, model: &Model, target: &Target) -> Object {
+    Object {
+        device: device_of(host, model, target),
+        ids: ids_of(host, target),
+        group: groups::group_of(host, target),
+    }
+}
+
+/// Inode of the interface or the control group of a target.
+pub fn object_inode(host: &dyn Host, target: &Target) -> Option<u64> {
+    interface_id(host, target).or_else(|| groups::group_of(host, target).map(|group| group.inode))
+}
+
 /// sysfs inode of the interface of a target.
-pub fn interface_id(host: &dyn Host, target: &Target) -> Option<u64> {
+pub(super) fn interface_id(host: &dyn Host, target: &Target) -> Option<u64> {
     host.inode(&format!("{INTERFACES}/{}", target.nic()?)).ok()
 }
 

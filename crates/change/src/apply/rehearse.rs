@@ -35,7 +35,7 @@ pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<
             || is_awaited(host, model, setting, settings)
             || foreseen.as_ref().is_some_and(|foreseen| needs(host, model, foreseen, setting));
         if is_to_come { &mut to_come } else { &mut there }.push(setting.clone());
-        if let Some(knob) = knob::find(&setting.knob).filter(|knob| !knob.disturbs().is_empty()) {
+        if let Some(knob) = knob::find(&setting.knob).filter(|knob| !knob.discards().is_empty()) {
             let foreseen = foreseen.get_or_insert_with(|| model.clone());
             knob.foresee(foreseen, &setting.target, &setting.value);
         }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::backwards::{covering, resetting};
 use super::drift::{Scene, Suspect, suspects};
 use super::locate::{Place, locate};
+use super::search::Search;
 use super::surroundings::surroundings;
 use crate::journal::{BackCommand, History, Outcome, Part, Seen, Touched};
 use crate::knob::{self, KnobError};
@@ -128,11 +129,12 @@ pub fn status(
     let touched = history.touched();
     let state = state(history, host.now_ns());
     let command = history.pending_command();
+    let search = Search::default();
     let mut values = Vec::new();
     let mut drifted = Vec::new();
     for touched in touched.iter().filter(|t| !t.outcome.as_ref().is_some_and(Outcome::settles)) {
         let by = covering(touched, history, newer);
-        let value = value(history, touched, by, host, model);
+        let value = value(history, touched, by, (host, model), &search);
         if !value.live.holds() {
             drifted.push((values.len(), touched));
         }
@@ -143,7 +145,7 @@ pub fn status(
         let now = surroundings(host, model, &touched);
         for (index, touched) in drifted {
             let Some(knob) = knob::find(&touched.knob) else { continue };
-            let target = match locate(host, model, history, touched) {
+            let target = match locate(host, model, history, touched, &search) {
                 Place::Here(target) | Place::There(_, _, target) => Some(target),
                 Place::Gone | Place::Unknown(_) => None,
             };
@@ -209,11 +211,11 @@ fn value(
     history: &History,
     touched: &Touched,
     covered_by: Option<&str>,
-    host: &dyn Host,
-    model: &Model,
+    (host, model): (&dyn Host, &Model),
+    search: &Search,
 ) -> ValueStatus {
     let covered = covered_by.map(|id| Live::Covered { by: id.to_owned() });
-    let (target, live) = match locate(host, model, history, touched) {
+    let (target, live) = match locate(host, model, history, touched, search) {
         Place::Here(target) => {
             let live = covered.unwrap_or_else(|| live(touched, host, model, &target));
             (target, live)

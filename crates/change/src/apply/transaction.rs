@@ -1,5 +1,6 @@
 //! A set of writes that are undone together.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,14 +8,16 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ApplyError;
-use super::check::{device_of, knob_of};
+use super::caught::caught;
+use super::check::knob_of;
 use super::deadline::{boottime, nanoseconds};
 use super::displaced;
-use super::locate::{ids_of, interface_id, is_another};
+use super::locate::{in_one, is_another, object_inode, object_of};
+use super::search::Search;
 use super::surroundings::surroundings;
 use super::undo::{self, Undo, UndoOptions};
 use crate::journal::{
-    Archived, Begin, History, Intent, Journal, JournalError, Open, Seen, Store, SysfsIds, Touched, Unreadable,
+    Archived, Begin, History, Intent, Journal, JournalError, Object, Open, Seen, Store, Touched, Unreadable,
 };
 use crate::knob::Knob;
 use rxlab_base::units::rfc3339;
@@ -39,6 +42,8 @@ pub struct BeginInfo<'a> {
     pub confirm: Option<Duration>,
     /// Receive work before the transaction.
     pub seen: Option<Seen>,
+    /// The open transaction that this one continues, if that is still open: it sets the same values again.
+    pub continues: Option<String>,
 }
 
 impl<'a> BeginInfo<'a> {
@@ -46,7 +51,8 @@ impl<'a> BeginInfo<'a> {
     pub fn new(identity: &'a Identity) -> Self {
         let (netns, home, applier, confirm) = (None, None, None, None);
         let root = Path::new("/");
-        Self { identity, root, netns, home, applier, what: String::new(), confirm, seen: None }
+        let (what, seen, continues) = (String::new(), None, None);
+        Self { identity, root, netns, home, applier, what, confirm, seen, continues }
     }
 }
 
@@ -86,6 +92,10 @@ pub struct Transaction {
     archived: Vec<Archived>,
     // Their values must not be changed again: only they have the earlier values.
     unreadable: Vec<Unreadable>,
+    // Inodes of interfaces that undo can find.
+    findable: BTreeSet<u64>,
+    // Its values were set by an earlier process and did not stay.
+    continues: bool,
 }
 
 impl Transaction {
@@ -102,15 +112,16 @@ impl Transaction {
         let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
         let Open { transactions, unreadable } = store.open(&root, &info.identity.boot_id)?;
         // Its deadline and values may be readable next time.
-        if let Some(Unreadable { id, why, .. }) = unreadable.iter().find(|file| file.readable.is_none()) {
-            return Err(ApplyError::Unreadable { subject: None, id: id.clone(), why: why.clone() });
+        if let Some(file) = unreadable.iter().find(|file| file.readable.is_none()) {
+            let why = format!("{} ({})", file.why, file.path.display());
+            return Err(ApplyError::Unreadable { subject: None, id: file.id.clone(), why });
         }
         let waits = |history: &History| history.pending_deadline().is_some();
         let seen: Vec<String> = transactions.iter().map(|(id, _)| id.clone()).collect();
         if let Some((id, _)) = transactions.into_iter().find(|(_, history)| waits(history)) {
             return Err(ApplyError::Pending { id });
         }
-        for (state, other) in store.others(&lock)? {
+        for (state, other) in store.others()? {
             let Open { transactions, unreadable } = other.open(&root, &info.identity.boot_id)?;
             let ids = transactions.into_iter().map(|(id, _)| id).chain(unreadable.into_iter().map(|u| u.id));
             if let Some(id) = ids.into_iter().next() {
@@ -130,7 +141,12 @@ impl Transaction {
             seen: info.seen,
             deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
         };
-        let mut journal = store.begin(lock, begin)?;
+        let continued = info.continues.filter(|id| seen.contains(id));
+        let mut journal = match &continued {
+            Some(id) => store.resume(lock, id)?,
+            None => store.begin(lock, begin)?,
+        };
+        let continues = continued.is_some();
         // A journal that looked empty a moment ago may have been unreadable.
         let hidden = store.open_besides(journal.id(), &root, &info.identity.boot_id).map(|open| {
             let Open { transactions, unreadable: files } = open;
@@ -139,10 +155,12 @@ impl Transaction {
         });
         let why = "the journal was unreadable for a moment".to_owned();
         match hidden {
-            Ok(None) => Ok(Self { journal, archived, unreadable }),
+            Ok(None) => Ok(Self { journal, archived, unreadable, findable: BTreeSet::new(), continues }),
             hidden => {
                 // Nothing was changed yet: left open, it holds nothing to undo.
-                let _ = journal.close();
+                if !continues {
+                    let _ = journal.close();
+                }
                 let id = hidden?.unwrap_or_default();
                 Err(ApplyError::Unreadable { subject: None, id, why })
             }
@@ -152,7 +170,8 @@ impl Transaction {
     /// Takes the lock and resumes an open transaction.
     pub fn resume(store: &Store, id: &str, patience: Duration) -> Result<Self, JournalError> {
         let lock = store.lock(patience)?;
-        Ok(Self { journal: store.resume(lock, id)?, archived: Vec::new(), unreadable: Vec::new() })
+        let (archived, unreadable, findable) = (Vec::new(), Vec::new(), BTreeSet::new());
+        Ok(Self { journal: store.resume(lock, id)?, archived, unreadable, findable, continues: false })
     }
 
     /// Its id, for `rxlab undo ID`.
@@ -176,7 +195,12 @@ impl Transaction {
     pub fn set(&mut self, host: &dyn Host, model: &mut Model, setting: &Setting) -> Result<Kept, ApplyError> {
         let knob = knob_of(&setting.knob)?;
         let value = knob.check(knob.site(host, model, &setting.target), &setting.value)?;
-        self.write(host, model, knob, &setting.target, value, false)
+        let foreign = self.continues && {
+            let object = object_of(host, model, &setting.target);
+            let touched = self.journal.history().touched();
+            touched.iter().any(|t| t.is_of(knob.name(), &setting.target, &object))
+        };
+        self.write(host, model, knob, &setting.target, value, foreign)
     }
 
     /// Sets a target of this transaction back to the value before its first change, without
@@ -208,31 +232,30 @@ impl Transaction {
         value: String,
         foreign: bool,
     ) -> Result<Kept, ApplyError> {
+        host.check_view()?;
         let before = knob.read(knob.site(host, model, target))?;
         let setting = Setting { knob: knob.name().to_owned(), target: target.clone(), value };
         if knob.same(&setting.value, &before) {
             let (kept, replayed) = (before.clone(), Vec::new());
             return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
-        let (device, ids) = (device_of(host, model, target), ids_of(host, target));
-        // Interrupts are found through the model, which may predate a rename.
-        let is_missing = target.nic().is_some() && host.namespace().is_some() && ids.is_none();
-        if is_missing || is_another(host, target, device.as_ref()) {
+        let object = object_of(host, model, target);
+        if !self.can_find(host, model, target, &object) || is_another(host, target, object.device.as_ref()) {
             return Err(ApplyError::another_interface(&setting.knob, target));
         }
         if let Some(Unreadable { id, why, .. }) = self.unreadable.iter().find(|file| {
             let touched = file.readable.iter().flat_map(History::touched);
-            touched.into_iter().any(|t| t.is_of(knob.name(), target, (&device, ids)))
+            touched.into_iter().any(|t| t.is_of(knob.name(), target, &object))
         }) {
             let subject = Some(format!("{} {target}", setting.knob));
             return Err(ApplyError::Unreadable { subject, id: id.clone(), why: why.clone() });
         }
         let mut displaced = displaced::displaced(host, model, knob, target)?;
-        let has_dependents = !knob.disturbs().is_empty() || !knob.replaces().is_empty();
+        let has_dependents = !knob.discards().is_empty() || !knob.replaces().is_empty();
         let mut goes_back = false;
         if has_dependents {
             let touched = self.journal.history().touched();
-            let earlier = touched.iter().find(|t| t.is_of(knob.name(), target, (&device, ids)));
+            let earlier = touched.iter().find(|t| t.is_of(knob.name(), target, &object));
             if let Some(earlier) = earlier {
                 goes_back = knob.same(&earlier.original, &setting.value);
                 displaced = displaced::before_replaced(knob, &before, &earlier.displaced, displaced);
@@ -240,24 +263,25 @@ impl Transaction {
             displaced = displaced::carried(earlier, displaced);
         }
         // If this process died before noticing, its values would be the ones to set again.
-        is_still_named(host, target, ids, &setting.knob)?;
+        is_still_named(host, target, &object, &setting.knob)?;
         let (chosen, mut set) = displaced::split_by_origin(host, model, &displaced);
         // Values replaced on purpose come back only with the original.
         set.retain(|value| goes_back || !knob.replaces().contains(&value.knob.as_str()));
-        let has_values_to_set_again = !knob.disturbs().is_empty() || !set.is_empty();
+        let has_values_to_set_again = !knob.discards().is_empty() || !set.is_empty();
         let armed = self.journal.arm(Intent {
             seq: 0,
             knob: setting.knob.clone(),
             target: target.clone(),
-            device: device.clone(),
-            ids,
+            device: object.device.clone(),
+            ids: object.ids,
+            group: object.group,
             before: before.clone(),
             after: setting.value.clone(),
             displaced,
             foreign,
         })?;
         // The journal write took time: a value set in between must not be overwritten.
-        if let Err(error) = still_so(knob, host, model, target, (ids, &before)) {
+        if let Err(error) = still_so(knob, host, model, target, (&object, &before)) {
             let _ = self.journal.failed(&armed, &error.to_string(), true);
             return Err(error);
         }
@@ -268,17 +292,14 @@ impl Transaction {
             .map_err(ApplyError::from)
             .and_then(|kept| {
                 // The value read back may belong to another interface.
-                is_still_named(host, target, ids, &setting.knob)?;
+                is_still_named(host, target, &object, &setting.knob)?;
                 if !has_values_to_set_again {
                     return Ok((kept, Vec::new()));
                 }
                 *model = displaced::rediscover(host, model);
                 let Some(nic) = target.nic() else { return Ok((kept, Vec::new())) };
                 let values = [displaced::left_over(host, model, chosen), set].concat();
-                Ok((
-                    kept,
-                    displaced::replay(host, model, (nic, ids.map(|ids| ids.interface)), &values, &armed)?,
-                ))
+                Ok((kept, displaced::replay(host, model, (nic, object.inode()), &values, &armed)?))
             });
         // Only now the write is complete: the dependent values are no longer driver leftovers.
         let (kept, replayed) = match written {
@@ -314,7 +335,8 @@ impl Transaction {
             let set = if stop.load(Ordering::Relaxed) {
                 Err(ApplyError::Interrupted)
             } else {
-                self.set(host, &mut model, setting)
+                caught(|| self.set(host, &mut model, setting))
+                    .unwrap_or_else(|why| Err(ApplyError::Internal(why)))
             };
             match set {
                 Ok(kept) => all.push(kept),
@@ -371,18 +393,47 @@ impl Transaction {
 
     /// Like [`Transaction::undo`], but overwrites foreign values if `options` say so.
     pub fn undo_with(self, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
-        undo::run(self.journal, host, model, options)
+        self.undo_searching(host, model, options, &Search::default())
+    }
+
+    /// Like [`Transaction::undo_with`], with a search that other transactions share.
+    pub(super) fn undo_searching(
+        self,
+        host: &dyn Host,
+        model: &Model,
+        options: UndoOptions,
+        search: &Search,
+    ) -> Undo {
+        undo::run(self.journal, host, model, options, search)
+    }
+
+    /// True unless undo could not find the interface or the control group of a target again.
+    fn can_find(&mut self, host: &dyn Host, model: &Model, target: &Target, object: &Object) -> bool {
+        // Files alone have no inodes.
+        if host.namespace().is_none() {
+            return true;
+        }
+        match (target, &object.device, object.inode()) {
+            (Target::Cgroup(_) | Target::Unit(_), _, inode) => inode.is_some(),
+            _ if target.nic().is_none() => true,
+            (_, Some(device), Some(inode)) => {
+                // Interrupts are found through the model, which may predate a rename.
+                let is_found = self.findable.contains(&inode)
+                    || in_one(host, &model, device, object.ids)
+                        .is_ok_and(|name| name.as_ref() == target.nic());
+                if is_found {
+                    self.findable.insert(inode);
+                }
+                is_found
+            }
+            _ => false,
+        }
     }
 }
 
-/// Fails if the name of a target's interface now belongs to another one than that of `ids`.
-fn is_still_named(
-    host: &dyn Host,
-    target: &Target,
-    ids: Option<SysfsIds>,
-    knob: &str,
-) -> Result<(), ApplyError> {
-    let is_it = interface_id(host, target) == ids.map(|ids| ids.interface);
+/// Fails if the name of a target now belongs to another interface or control group than `object`.
+fn is_still_named(host: &dyn Host, target: &Target, object: &Object, knob: &str) -> Result<(), ApplyError> {
+    let is_it = object_inode(host, target) == object.inode();
     if is_it { Ok(()) } else { Err(ApplyError::another_interface(knob, target)) }
 }
 
@@ -392,12 +443,13 @@ fn still_so(
     host: &dyn Host,
     model: &Model,
     target: &Target,
-    (ids, before): (Option<SysfsIds>, &str),
+    (object, before): (&Object, &str),
 ) -> Result<(), ApplyError> {
     let subject = format!("{} {target}", knob.name());
     let changed = |why: String| Err(ApplyError::ChangedMeanwhile { subject, why });
-    if ids_of(host, target) != ids {
-        return changed("it is now another interface or queue".to_owned());
+    let Object { ids, group, .. } = object_of(host, model, target);
+    if (ids, group) != (object.ids, object.group) {
+        return changed("it is now another interface, queue or control group".to_owned());
     }
     match knob.read(knob.site(host, model, target))? {
         live if knob.same(before, &live) => Ok(()),

@@ -5,35 +5,19 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
-
+use super::caught::caught;
 use super::commands::{self, CommandUndo};
 use super::displaced;
 use super::locate::{
-    Place, has_queue, ids_of, interface_id, is_another, is_of_namespace, is_of_queue, locate, was_made_again,
+    Place, has_queue, ids_of, is_another, is_of_namespace, is_of_queue, locate, object_inode, was_made_again,
 };
-use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched};
+use super::search::Search;
+use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
 use crate::knob::{self, Knob, KnobError, Parts, Site};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_setting::Target;
 use rxlab_sys::Host;
-
-/// Findings and actions for one target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct UndoOutcome {
-    pub knob: String,
-    /// Target, by its current name if the device still exists.
-    pub target: Target,
-    /// The value to restore.
-    pub original: String,
-    /// The last value that the transaction asked for.
-    pub wanted: String,
-    #[serde(flatten)]
-    pub outcome: Outcome,
-    /// The user should check: the value is not the original one and was not expected to go.
-    pub trouble: bool,
-}
 
 /// The result of undoing one transaction.
 #[derive(Debug)]
@@ -71,7 +55,13 @@ pub struct UndoOptions {
     pub force: bool,
 }
 
-pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
+pub(super) fn run(
+    mut journal: Journal,
+    host: &dyn Host,
+    model: &Model,
+    options: UndoOptions,
+    search: &Search,
+) -> Undo {
     let mut outcomes = Vec::new();
     let mut journal_error = None;
     let command = commands::take_back(&mut journal, host, &mut journal_error);
@@ -82,8 +72,7 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
         if touched.outcome.as_ref().is_some_and(Outcome::settles) {
             continue;
         }
-        let place = locate(host, &model, journal.history(), &touched);
-        let (target, outcome) = match place {
+        let undone = caught(|| match locate(host, &model, journal.history(), &touched, search) {
             Place::Here(target) => {
                 let outcome = put_back(&mut journal, host, &mut model, &touched, &target, options);
                 (target, outcome)
@@ -95,7 +84,9 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
             }
             Place::Gone => (touched.target.clone(), Outcome::Gone),
             Place::Unknown(why) => (touched.target.clone(), Outcome::Failed { why }),
-        };
+        });
+        let (target, outcome) =
+            undone.unwrap_or_else(|why| (touched.target.clone(), Outcome::Failed { why }));
         settled &= outcome.settles();
         // A guard that retries for days must not fill the disk.
         if touched.outcome.as_ref() != Some(&outcome)
@@ -158,8 +149,14 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
     knob.left_by(&found, unsettled, live)
 }
 
-fn another_interface() -> Outcome {
-    Outcome::Failed { why: "its name now belongs to another interface".to_owned() }
+fn another_object() -> Outcome {
+    Outcome::Failed { why: "its name now belongs to another interface or control group".to_owned() }
+}
+
+/// True for a control group whose inode is not in the journal: one that is not at its path may have been renamed.
+fn is_unknown_group(host: &dyn Host, touched: &Touched) -> bool {
+    let is_group = matches!(touched.target, Target::Cgroup(_) | Target::Unit(_));
+    is_group && touched.group.is_none() && host.namespace().is_some()
 }
 
 fn put_back(
@@ -178,12 +175,20 @@ fn put_back(
     let is_other_virtual = touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
         && touched.ids.zip(found).is_some_and(|(then, found)| then.interface != found.interface);
     if is_other_virtual || is_another(host, target, touched.device.as_ref()) {
-        return another_interface();
+        return another_object();
     }
-    let found = found.map(|found| found.interface);
-    let is_still_it = || interface_id(host, target) == found;
+    let found = object_inode(host, target);
+    if touched.group.is_some_and(|then| Some(then.inode) != found) {
+        return another_object();
+    }
+    let is_still_it = || object_inode(host, target) == found;
     let live = match knob.read(knob.site(host, model, target)) {
         Ok(live) => live,
+        Err(error @ KnobError::NotThere { .. }) if is_unknown_group(host, touched) => {
+            return failed(format!(
+                "{error}; an earlier version, which did not record the inode of its group, set it"
+            ));
+        }
         // The process or thread has ended. Interrupts and NAPIs are not included: they are missing while their
         // interface is down, and may come back with their values.
         Err(error @ KnobError::NotThere { .. }) => {
@@ -194,12 +199,12 @@ fn put_back(
         }
         Err(error @ KnobError::UnknownQueue { .. }) => {
             let outcome = without_queue(knob, host, journal.history(), touched, target, &error);
-            return if is_still_it() { outcome } else { another_interface() };
+            return if is_still_it() { outcome } else { another_object() };
         }
         Err(error) => return failed(error.to_string()),
     };
     if !is_still_it() {
-        return another_interface();
+        return another_object();
     }
     let is_original = knob.same(&touched.original, &live);
     if is_original && is_whole(knob, touched) {
@@ -231,16 +236,24 @@ fn put_back(
         Some(nic) => {
             match displaced_values(journal, host, model, touched, nic, (&live, is_original), is_still_it) {
                 Some(displaced) => displaced,
-                None => return another_interface(),
+                None => return another_object(),
             }
         }
         None => touched.displaced.clone(),
     };
     if !is_original {
+        // A write that was killed in the kernel may have discarded values that can be set only while our value is there,
+        // such as `threaded` while a veth has GRO.
+        if (touched.held.is_some() || !touched.unsettled.is_empty())
+            && let Some(nic) = target.nic()
+        {
+            // They are compared again after the write.
+            let _ = displaced::replay(host, model, (nic, found), &displaced, &armed);
+        }
         // A value set while the journal was written must not be overwritten, nor another interface that now
         // has the name.
         if !is_still_it() {
-            return another_interface();
+            return another_object();
         }
         let site = knob.site(host, model, target);
         match knob.read(site) {
@@ -251,7 +264,7 @@ fn put_back(
         let written = knob.write(site, &touched.original, &armed).and_then(|()| knob.read(site));
         match written {
             // The value read back may belong to another interface.
-            Ok(_) if !is_still_it() => return another_interface(),
+            Ok(_) if !is_still_it() => return another_object(),
             Ok(kept) if knob.same(&touched.original, &kept) => {}
             Ok(kept) => return Outcome::Altered { kept },
             Err(error) => return failed(error.to_string()),
@@ -291,7 +304,7 @@ fn put_back_parts(
     for _ in 0..PASSES {
         let read = knob.read(site);
         if !is_still_it() {
-            return another_interface();
+            return another_object();
         }
         let parts = match read {
             Ok(live) => knob.parts(site, &touched.original, &touched.ours, &live),
@@ -307,7 +320,7 @@ fn put_back_parts(
             };
         }
         match knob.write(site, &value, armed).and_then(|()| knob.read(site)) {
-            Ok(_) if !is_still_it() => return another_interface(),
+            Ok(_) if !is_still_it() => return another_object(),
             Ok(kept) if knob.same(&value, &kept) => restored.extend(ours),
             Ok(kept) => return failed(knob.difference(&value, &kept)),
             Err(error) => return failed(error.to_string()),
@@ -328,7 +341,7 @@ fn without_queue(
 ) -> Outcome {
     let makes_queues = |other: &Touched| {
         other.is_on_same_device(touched)
-            && knob::find(&other.knob).is_some_and(|other| other.disturbs().contains(&knob.name()))
+            && knob::find(&other.knob).is_some_and(|other| other.discards().contains(&knob.name()))
     };
     // An interrupt may outlive its queue, unless the transaction itself created both.
     let went_with_it = || is_of_queue(&touched.knob) || history.touched().iter().any(makes_queues);
@@ -409,6 +422,10 @@ fn displaced_values(
         let lost =
             displaced::reset_to_new(host, model, nic, before).into_iter().filter(|one| own(one).is_none());
         held = displaced::overlaid(&held, &lost.collect::<Vec<_>>());
+        // The owner of a value may have gone with the write, such as the thread of a NAPI.
+        let gone = before.iter().filter(|one| held.iter().all(|now| !displaced::is_same(one, now)));
+        let gone: Vec<Displaced> = gone.filter(|one| own(one).is_none()).cloned().collect();
+        held.extend(gone);
     }
     if !is_still_it() {
         return None;

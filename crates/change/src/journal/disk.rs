@@ -5,19 +5,20 @@
 
 #![allow(clippy::disallowed_methods)] // The journal is kept in files.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
+use super::holder::lock_holder;
+use super::registry::Registry;
 use super::storage::{Folder, Lock, LockError, Storage};
 use rxlab_base::atomic::{self, if_there};
-use rxlab_sys::ProcessId;
+use rxlab_base::private;
 
 /// Suffix of the files.
 const SUFFIX: &str = ".jsonl";
@@ -54,7 +55,49 @@ impl Disk {
     }
 
     fn open_existing(&self, id: &str) -> io::Result<File> {
-        OpenOptions::new().append(true).open(self.path(Folder::Open, id))
+        private::open(&self.path(Folder::Open, id), OpenOptions::new().append(true))
+    }
+
+    fn registry(&self) -> Option<Registry> {
+        self.run.as_deref().map(Registry::new)
+    }
+
+    /// Registered files that are neither open nor archived, each with its id.
+    fn unseen(&self, registry: &Registry) -> io::Result<Vec<(String, PathBuf)>> {
+        let mut unseen = Vec::new();
+        for path in registry.entries()? {
+            let Some(id) = id_of(&path) else { continue };
+            // The directory may have been renamed since.
+            let own = [Folder::Open, Folder::Archive].map(|folder| self.path(folder, &id));
+            let archived = path.with_file_name("archive").join(name_of(&id));
+            let mut found = false;
+            for place in [&path, &archived].into_iter().chain(&own) {
+                found = found || is_there(place)?;
+            }
+            if !found {
+                unseen.push((id, path));
+            }
+        }
+        Ok(unseen)
+    }
+}
+
+/// The file name of a transaction.
+fn name_of(id: &str) -> OsString {
+    format!("{id}{SUFFIX}").into()
+}
+
+/// The transaction of a file.
+fn id_of(path: &Path) -> Option<String> {
+    path.file_name()?.to_str()?.strip_suffix(SUFFIX).map(str::to_owned)
+}
+
+fn is_there(path: &Path) -> io::Result<bool> {
+    match path.symlink_metadata() {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        found => found.map(|_| true),
     }
 }
 
@@ -63,8 +106,17 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Creates `path` and missing parents, each new name synced in its directory.
+/// Creates `path` and missing parents, each new name synced in its directory. The umask decides who may read them.
 pub fn make_directory(path: &Path) -> io::Result<()> {
+    make(path, |path| DirBuilder::new().mode(0o755).create(path))
+}
+
+/// The same for their owner only.
+pub fn make_private_directory(path: &Path) -> io::Result<()> {
+    make(path, private::create_directory)
+}
+
+fn make(path: &Path, create: impl Fn(&Path) -> io::Result<()> + Copy) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
@@ -74,8 +126,8 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
         Some(parent) => parent,
         None => Path::new("/"),
     };
-    make_directory(parent)?;
-    match DirBuilder::new().mode(0o755).create(path) {
+    make(parent, create)?;
+    match create(path) {
         // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made?,
@@ -91,25 +143,13 @@ fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Rejects a directory in which users other than root and the current one can replace files.
 fn trusted(directory: &Path) -> Result<(), LockError> {
-    let untrusted = |why: String| Err(LockError::Untrusted { path: directory.to_owned(), why });
     let status = if_there(std::fs::metadata(directory))
         .map_err(|error| LockError::Io { path: directory.to_owned(), error })?;
     // A missing directory will be ours.
-    let Some(status) = status else { return Ok(()) };
-    let us = rustix::process::geteuid().as_raw();
-    if ![0, us].contains(&status.uid()) {
-        return untrusted(format!("it belongs to user {}", status.uid()));
+    match status.as_ref().and_then(private::exposure) {
+        Some(why) => Err(LockError::Untrusted { path: directory.to_owned(), why }),
+        None => Ok(()),
     }
-    if status.mode() & 0o022 != 0 {
-        return untrusted(format!("its mode {:o} lets other users write to it", status.mode() & 0o7777));
-    }
-    Ok(())
-}
-
-/// Holder of the lock according to the lock file.
-fn holder(text: &str) -> Option<ProcessId> {
-    let (pid, start) = text.trim_end().split_once(' ')?;
-    Some(ProcessId { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }
 
 impl Storage for Disk {
@@ -122,13 +162,21 @@ impl Storage for Disk {
     }
 
     fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>> {
-        std::fs::read(self.path(folder, id))
+        private::read(&self.path(folder, id))
     }
 
     fn create(&self, id: &str) -> io::Result<()> {
-        make_directory(&self.folder(Folder::Archive))?;
-        OpenOptions::new().write(true).create_new(true).open(self.path(Folder::Open, id))?;
-        sync_directory(&self.folder(Folder::Open))
+        make_private_directory(&self.folder(Folder::Archive))?;
+        // Earlier versions let other users read them.
+        for folder in [Folder::Open, Folder::Archive] {
+            private::close(&File::open(self.folder(folder))?)?;
+        }
+        private::open(&self.path(Folder::Open, id), OpenOptions::new().write(true).create_new(true))?;
+        sync_directory(&self.folder(Folder::Open))?;
+        match self.registry() {
+            Some(registry) => registry.add(self.folder(Folder::Open).canonicalize()?.join(name_of(id))),
+            None => Ok(()),
+        }
     }
 
     // Without support in the file system nothing is reserved: a full disk may then block undo.
@@ -165,58 +213,71 @@ impl Storage for Disk {
         let _ = self.open_existing(id).and_then(|file| file.set_len(file.metadata()?.len()));
         std::fs::rename(self.path(Folder::Open, id), self.path(Folder::Archive, id))?;
         sync_directory(&self.folder(Folder::Archive))?;
-        sync_directory(&self.folder(Folder::Open))
+        sync_directory(&self.folder(Folder::Open))?;
+        // An entry that stays leads to the archive.
+        let _ = self.registry().map(|registry| registry.remove(&name_of(id)));
+        Ok(())
     }
 
     fn lock(&self) -> Result<Lock, LockError> {
         let directory = self.run.as_ref().unwrap_or(&self.state);
         let path = directory.join("lock");
         let failed = |error| LockError::Io { path: path.clone(), error };
-        make_directory(directory).map_err(failed)?;
+        make_private_directory(directory).map_err(failed)?;
         let journal = [self.state.clone(), self.folder(Folder::Open), self.folder(Folder::Archive)];
         journal.iter().chain([directory]).try_for_each(|directory| trusted(directory))?;
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o644);
-        let flags = OFlags::NOFOLLOW.bits().cast_signed();
-        let mut file = options.custom_flags(flags).open(&path).map_err(failed)?;
+        options.read(true).write(true).create(true).truncate(false);
+        let file = private::open(&path, &mut options).map_err(failed)?;
+        // Who can open the file can lock it. Earlier versions let everyone read it.
+        private::close(&file).map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Ok(()) => Ok(Lock::new(file)),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let holder = file.read_to_string(&mut text).ok().and_then(|_| holder(&text));
-                return Err(LockError::Held { path, holder });
+                let holder = lock_holder(&path);
+                Err(LockError::Held { path, holder })
             }
         }
-        // The holder is informational; a full disk must not prevent undo.
-        let own = ProcessId::own().map_or_else(String::new, |own| format!("{} {}\n", own.pid, own.start));
-        let _ = file.set_len(0).and_then(|()| file.write_all(own.as_bytes()));
-        Ok(Lock::new(file))
     }
 
-    // The list holds NUL-terminated paths.
-    fn claim(&self) -> io::Result<Vec<PathBuf>> {
-        let Some(run) = &self.run else { return Ok(Vec::new()) };
-        make_directory(&self.state)?;
-        let state = self.state.canonicalize()?;
-        let mut options = OpenOptions::new();
-        let flags = OFlags::NOFOLLOW.bits().cast_signed();
-        let options = options.read(true).append(true).create(true).mode(0o644).custom_flags(flags);
-        let mut list = options.open(run.join("journals"))?;
-        let mut bytes = Vec::new();
-        list.read_to_end(&mut bytes)?;
-        let known = bytes.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        let mut known: Vec<PathBuf> = known.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
-        if !known.contains(&state) {
-            list.write_all(&[state.as_os_str().as_bytes(), b"\0"].concat())?;
+    fn others(&self) -> io::Result<Vec<PathBuf>> {
+        let Some(registry) = self.registry() else { return Ok(Vec::new()) };
+        // It may not exist yet.
+        let own = self.state.canonicalize().ok();
+        let state = |entry: PathBuf| match id_of(&entry) {
+            Some(_) => entry.ancestors().nth(2).map(Path::to_owned),
+            // Of an earlier version.
+            None => Some(entry),
+        };
+        let mut others: Vec<PathBuf> = registry.entries()?.into_iter().filter_map(state).collect();
+        others.retain(|state| Some(state) != own.as_ref());
+        others.sort();
+        others.dedup();
+        Ok(others)
+    }
+
+    fn missing(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        match self.registry().map(|registry| self.unseen(&registry)) {
+            None => Ok(Vec::new()),
+            // A user who may not read the registry cannot change the machine.
+            Some(Err(error)) if Errno::from_io_error(&error) == Some(Errno::ACCESS) => Ok(Vec::new()),
+            Some(found) => found,
         }
-        known.retain(|other| *other != state);
-        Ok(known)
+    }
+
+    fn forget_missing(&self, id: &str) -> io::Result<bool> {
+        match self.registry() {
+            Some(registry) if self.unseen(&registry)?.iter().any(|(unseen, _)| unseen == id) => {
+                registry.remove(&name_of(id))
+            }
+            _ => Ok(false),
+        }
     }
 
     fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
-        make_directory(&self.notices())?;
-        atomic::replace(&self.notices().join(id), text, None)
+        make_private_directory(&self.notices())?;
+        atomic::replace(&self.notices().join(id), text, Some(private::FILE))
     }
 
     fn take_notices(&self) -> io::Result<Vec<Vec<u8>>> {
@@ -224,21 +285,23 @@ impl Storage for Disk {
         paths.sort();
         // The process that removes a file has taken it.
         let take =
-            |path: &PathBuf| std::fs::read(path).and_then(|text| std::fs::remove_file(path).map(|()| text));
+            |path: &PathBuf| private::read(path).and_then(|text| std::fs::remove_file(path).map(|()| text));
         Ok(paths.iter().filter_map(|path| take(path).ok()).collect())
     }
 
     fn path(&self, folder: Folder, id: &str) -> PathBuf {
-        self.folder(folder).join(format!("{id}{SUFFIX}"))
+        self.folder(folder).join(name_of(id))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rxlab_sys::ProcessId;
-    use std::os::unix::fs::MetadataExt;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::path::Path;
 
     use super::{Disk, Folder, Lock, LockError, Storage};
+    use rxlab_sys::ProcessId;
 
     #[test]
     fn files_are_made_grown_cut_and_archived() {
@@ -304,15 +367,89 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_has_one_holder_and_names_it() {
+    fn the_lock_has_one_holder_which_the_kernel_names() {
         let state = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::new(state.path());
         let lock = disk.lock().expect("free");
+        // What the file says could be anyone's.
+        std::fs::write(state.path().join("lock"), "1 0\n").expect("written");
         match disk.lock() {
             Err(LockError::Held { holder, .. }) => assert_eq!(holder, ProcessId::own()),
             other => panic!("{other:?}"),
         }
         drop(lock);
         disk.lock().expect("free again");
+    }
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().expect("there").mode() & 0o7777
+    }
+
+    /// Any user could once hold the lock: flock(2) needs no more than to open the file.
+    #[test]
+    fn only_the_owner_can_open_the_files() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let (state, run) = (folder.path().join("state"), folder.path().join("run"));
+        let disk = Disk::of_this_machine(&state, &run);
+        let _lock = disk.lock().expect("free");
+        disk.create("1").expect("new");
+        disk.leave_notice("1", b"x").expect("left");
+        for directory in [&state, &run, &state.join("journal"), &state.join("journal/archive")] {
+            assert_eq!(mode(directory), 0o700, "{}", directory.display());
+        }
+        for file in
+            [run.join("lock"), run.join("journals"), disk.path(Folder::Open, "1"), disk.notices().join("1")]
+        {
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
+        // Files of an earlier version, which left the rest to the umask.
+        std::fs::set_permissions(run.join("lock"), Permissions::from_mode(0o644)).expect("set");
+        std::fs::set_permissions(state.join("journal"), Permissions::from_mode(0o755)).expect("set");
+        assert!(disk.lock().is_err(), "held");
+        disk.create("2").expect("new");
+        assert_eq!((mode(&run.join("lock")), mode(&state.join("journal"))), (0o600, 0o700));
+    }
+
+    #[test]
+    fn a_journal_that_others_can_write_to_is_not_read() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::new(state.path());
+        let _lock = disk.lock().expect("free");
+        disk.create("1").expect("new");
+        std::fs::set_permissions(disk.path(Folder::Open, "1"), Permissions::from_mode(0o666)).expect("set");
+        for error in [disk.read(Folder::Open, "1").map(drop), disk.append("1", b"x")] {
+            let error = error.expect_err("exposed").to_string();
+            assert!(error.starts_with("its mode 666 lets other users write to it"), "{error}");
+        }
+    }
+
+    /// A file system that was unmounted once counted as an empty journal.
+    #[test]
+    fn an_open_transaction_out_of_sight_is_missing() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let (state, run) = (folder.path().join("state"), folder.path().join("run"));
+        let disk = Disk::of_this_machine(&state, &run);
+        let other = Disk::of_this_machine(folder.path().join("other"), &run);
+        disk.create("1").expect_err("no directory for the registry");
+        let _lock = disk.lock().expect("free");
+        disk.create("2").expect("new");
+        let missing =
+            |disk: &Disk| disk.missing().expect("read").into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+        assert_eq!((missing(&disk), missing(&other)), (vec![], vec![]));
+        assert_eq!(other.others().expect("read"), [state.canonicalize().expect("there")]);
+        let away = folder.path().join("away");
+        std::fs::rename(&state, &away).expect("renamed");
+        assert_eq!((missing(&disk), missing(&other)), (vec!["2".to_owned()], vec!["2".to_owned()]));
+        // Used from its new place.
+        let moved = Disk::of_this_machine(&away, &run);
+        assert_eq!(missing(&moved), [""; 0]);
+        assert!(!moved.forget_missing("2").expect("read"), "it is not missing");
+        moved.archive("2").expect("moved");
+        assert_eq!(missing(&disk), [""; 0]);
+        moved.create("3").expect("new");
+        std::fs::rename(&away, &state).expect("renamed");
+        assert_eq!(missing(&other), ["3"]);
+        assert!(other.forget_missing("3").expect("read"));
+        assert_eq!(missing(&other), [""; 0]);
     }
 }

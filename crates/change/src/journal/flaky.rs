@@ -123,9 +123,17 @@ impl<S: Storage> Storage for FlakyStorage<S> {
         self.inner.lock()
     }
 
-    fn claim(&self) -> io::Result<Vec<PathBuf>> {
+    fn others(&self) -> io::Result<Vec<PathBuf>> {
         self.fuse.step();
-        self.inner.claim()
+        self.inner.others()
+    }
+
+    fn missing(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        self.inner.missing()
+    }
+
+    fn forget_missing(&self, id: &str) -> io::Result<bool> {
+        self.inner.forget_missing(id)
     }
 
     fn path(&self, folder: Folder, id: &str) -> PathBuf {

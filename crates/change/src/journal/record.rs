@@ -160,6 +160,9 @@ pub struct Intent {
     /// sysfs inodes of the interface and the queue, independent of their names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<SysfsIds>,
+    /// The control group, whatever its path; `None` for other targets, and in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupId>,
     /// The value before, in the knob's text form.
     pub before: String,
     /// The value to be written.
@@ -173,6 +176,11 @@ pub struct Intent {
 }
 
 impl Intent {
+    /// The object of the target.
+    pub fn object(&self) -> Object {
+        Object { device: self.device.clone(), ids: self.ids, group: self.group }
+    }
+
     /// The first intent of a transaction, for a target without a persistent address.
     #[cfg(any(test, feature = "testing"))]
     pub fn sample(knob: &str, target: &str, before: &str, after: &str) -> Self {
@@ -182,6 +190,7 @@ impl Intent {
             target: target.parse().expect("a target"),
             device: None,
             ids: None,
+            group: None,
             before: before.into(),
             after: after.into(),
             displaced: Vec::new(),
@@ -199,6 +208,58 @@ pub struct SysfsIds {
     /// Inode of the queue, for a queue target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u64>,
+}
+
+/// A control group. One made later at its path, or under its name, has another inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupId {
+    /// Inode of its directory, which no other group of its hierarchy gets before the next boot.
+    pub inode: u64,
+    /// Number of the hierarchy in `/proc/cgroups`: 0 for version 2. `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hierarchy: Option<u32>,
+}
+
+impl GroupId {
+    /// True if both are one group. A hierarchy that is not known could be any.
+    pub fn is_same(self, other: Self) -> bool {
+        let differ = self.hierarchy.zip(other.hierarchy).is_some_and(|(one, other)| one != other);
+        self.inode == other.inode && !differ
+    }
+}
+
+/// The object of the kernel that a value lives in: a device, a process or a control group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Object {
+    /// See [`Intent::device`].
+    pub device: Option<DeviceAddress>,
+    /// See [`Intent::ids`].
+    pub ids: Option<SysfsIds>,
+    /// See [`Intent::group`].
+    pub group: Option<GroupId>,
+}
+
+impl Object {
+    /// Inode of the directory of the interface or the control group.
+    pub fn inode(&self) -> Option<u64> {
+        self.ids.map(|ids| ids.interface).or(self.group.map(|group| group.inode))
+    }
+
+    /// True if both are one object. Hardware keeps its address when its driver recreates the interface; a recreated
+    /// virtual interface is a different one. Journals of earlier versions have only addresses.
+    pub fn is_same(&self, other: &Self) -> bool {
+        if let (Some(mine), Some(theirs)) = (self.group, other.group) {
+            return mine.is_same(theirs);
+        }
+        let by_address = || self.device == other.device;
+        match (self.ids, other.ids) {
+            (Some(mine), Some(theirs)) if mine.interface == theirs.interface => true,
+            (Some(_), Some(_)) => {
+                by_address() && !self.device.as_ref().is_some_and(DeviceAddress::is_virtual)
+            }
+            _ => by_address(),
+        }
+    }
 }
 
 /// A value that writing another one may reset.

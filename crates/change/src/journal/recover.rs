@@ -1,6 +1,6 @@
 //! Reconstructs the history from the bytes of a journal file. Pure: files are read elsewhere.
 
-use super::record::{Begin, Displaced, Intent, Outcome, Record, SysfsIds};
+use super::record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Record, SysfsIds};
 use super::surroundings::Surroundings;
 use rxlab_path::model::DeviceAddress;
 use rxlab_setting::Target;
@@ -35,6 +35,8 @@ pub struct Touched {
     pub device: Option<DeviceAddress>,
     /// sysfs inodes of the interface and the queue at the last intent.
     pub ids: Option<SysfsIds>,
+    /// The control group; `None` for other targets, and in files of earlier versions.
+    pub group: Option<GroupId>,
     /// Number of the first intent for this target.
     pub seq: u64,
     /// The value before the first intent, which undo restores.
@@ -66,6 +68,7 @@ impl Touched {
             target: intent.target.clone(),
             device: intent.device.clone(),
             ids: intent.ids,
+            group: intent.group,
             seq: intent.seq,
             original: intent.before.clone(),
             wanted: intent.after.clone(),
@@ -80,12 +83,17 @@ impl Touched {
 
     /// True if both are the same knob of the same target.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.is_of(&other.knob, &other.target, (&other.device, other.ids))
+        self.is_of(&other.knob, &other.target, &other.object())
+    }
+
+    /// The object of the target.
+    pub fn object(&self) -> Object {
+        Object { device: self.device.clone(), ids: self.ids, group: self.group }
     }
 
     /// True if both belong to the same interface or process, whatever its name was at the time.
     pub fn is_on_same_device(&self, other: &Self) -> bool {
-        is_same_device((&self.device, self.ids), (&other.device, other.ids))
+        self.object().is_same(&other.object())
     }
 
     /// Adds the findings of another write. A queue removed by an earlier one keeps the values from
@@ -102,30 +110,11 @@ impl Touched {
         }
     }
 
-    /// True if it is the knob `knob` of `target`, which belongs to `device`.
-    pub fn is_of(
-        &self,
-        knob: &str,
-        target: &Target,
-        device: (&Option<DeviceAddress>, Option<SysfsIds>),
-    ) -> bool {
-        self.knob == knob
-            && self.target.lasting() == target.lasting()
-            && is_same_device((&self.device, self.ids), device)
-    }
-}
-
-/// Hardware keeps its address when its driver recreates the interface; a recreated virtual interface
-/// is a different one. Journals of earlier versions have only addresses.
-fn is_same_device(
-    (mine, my_ids): (&Option<DeviceAddress>, Option<SysfsIds>),
-    (theirs, their_ids): (&Option<DeviceAddress>, Option<SysfsIds>),
-) -> bool {
-    let by_address = || mine == theirs;
-    match (my_ids, their_ids) {
-        (Some(my_ids), Some(their_ids)) if my_ids.interface == their_ids.interface => true,
-        (Some(_), Some(_)) => by_address() && !mine.as_ref().is_some_and(DeviceAddress::is_virtual),
-        _ => by_address(),
+    /// True if it is the knob `knob` of `target`, whose object is `object`. A control group has several names.
+    pub fn is_of(&self, knob: &str, target: &Target, object: &Object) -> bool {
+        let is_named =
+            self.target.lasting() == target.lasting() || self.group.is_some() && object.group.is_some();
+        self.knob == knob && is_named && self.object().is_same(object)
     }
 }
 
@@ -241,8 +230,8 @@ impl History {
             match record {
                 Record::Intent(intent) if untried.contains(&intent.seq) => {}
                 Record::Intent(intent) => {
-                    let device = (&intent.device, intent.ids);
-                    let is_it = |t: &Touched| t.is_of(&intent.knob, &intent.target, device);
+                    let object = intent.object();
+                    let is_it = |t: &Touched| t.is_of(&intent.knob, &intent.target, &object);
                     let index = all.iter().position(is_it).unwrap_or_else(|| {
                         all.push(Touched::new(intent));
                         all.len() - 1
@@ -295,7 +284,8 @@ fn own(all: &[Touched], intent: &Intent) -> Vec<(String, String)> {
     if intent.displaced.is_empty() {
         return Vec::new();
     }
-    let on_it = all.iter().filter(|t| is_same_device((&t.device, t.ids), (&intent.device, intent.ids)));
+    let object = intent.object();
+    let on_it = all.iter().filter(|t| t.object().is_same(&object));
     on_it.map(|touched| (touched.knob.clone(), touched.target.lasting())).collect()
 }
 

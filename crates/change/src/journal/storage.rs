@@ -60,10 +60,20 @@ pub trait Storage: Send + Sync {
         std::thread::sleep(time);
     }
 
-    /// Registers these files as a journal of the machine, and returns the state directories of the others.
-    /// The caller must hold the lock.
-    fn claim(&self) -> io::Result<Vec<PathBuf>> {
+    /// State directories of other journals that have changed this machine since boot.
+    fn others(&self) -> io::Result<Vec<PathBuf>> {
         Ok(Vec::new())
+    }
+
+    /// Open transactions of this machine, in any state directory, whose files are not there: ids and paths. A file
+    /// system that is not mounted is no empty journal.
+    fn missing(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        Ok(Vec::new())
+    }
+
+    /// Gives up a missing transaction. False if there is none with this id. The caller must hold the lock.
+    fn forget_missing(&self, _id: &str) -> io::Result<bool> {
+        Ok(false)
     }
 
     /// Leaves a notice about a transaction for the next command; replaces an earlier one about it. Storage
@@ -115,14 +125,19 @@ impl Drop for Lock {
     }
 }
 
+fn in_words(holder: Option<ProcessId>) -> String {
+    let invisible = || "a process that is not visible here".to_owned();
+    holder.map_or_else(invisible, |holder| format!("process {}", holder.pid))
+}
+
 /// The lock was not obtained.
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process has it.
-    #[error("process {} holds the lock {}", holder.map_or("?".to_owned(), |holder| holder.pid.to_string()), path.display())]
+    #[error("{} holds the lock {}", in_words(*holder), path.display())]
     Held {
         path: PathBuf,
-        /// The holder, if recorded in the file.
+        /// The holder according to the kernel; `None` if it is not visible here.
         holder: Option<ProcessId>,
     },
     /// Other users could write to the journal.

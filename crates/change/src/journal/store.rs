@@ -45,6 +45,9 @@ pub enum JournalError {
     /// to undo.
     #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
     LaterVersion { path: PathBuf },
+    /// The file of an open transaction is not there.
+    #[error("the journal of transaction {id} is missing: {}", path.display())]
+    Missing { id: String, path: PathBuf },
     /// No open transaction has this id.
     #[error("no open transaction `{id}`{}", open_list(open))]
     Unknown {
@@ -53,6 +56,13 @@ pub enum JournalError {
         /// Ids of the open transactions.
         open: Vec<String>,
     },
+}
+
+/// Order of transactions: the counter of an id as a number, for it gets longer after 999999. A file of another name comes
+/// last.
+pub(crate) fn age(id: &str) -> (u64, &str) {
+    let counter = id.split('-').next().and_then(|counter| counter.parse().ok());
+    (counter.unwrap_or(u64::MAX), id)
 }
 
 /// True if a transaction is known to be of another boot. A boot id that could not be read, then or
@@ -74,6 +84,7 @@ impl JournalError {
                 Kind::of_own_file(error)
             }
             JournalError::Unknown { .. } => Kind::Usage,
+            JournalError::Missing { .. } => Kind::Changed,
             _ => Kind::Failed,
         }
     }
@@ -149,7 +160,7 @@ impl Store {
                 all.push(Entry { id, is_open, history });
             }
         }
-        all.sort_by(|one, other| one.id.cmp(&other.id));
+        all.sort_by(|one, other| age(&one.id).cmp(&age(&other.id)));
         Ok(all)
     }
 
@@ -179,6 +190,9 @@ impl Store {
         match (matching.next(), matching.next()) {
             (Some(id), None) if !text.is_empty() => Ok(id.clone()),
             _ if open.iter().any(|id| id == text) => Ok(text.to_owned()),
+            (None, _) if let Some((id, path)) = self.missing()?.into_iter().find(|(id, _)| id == text) => {
+                Err(JournalError::Missing { id, path })
+            }
             _ => Err(JournalError::Unknown { id: text.to_owned(), open }),
         }
     }
@@ -193,10 +207,25 @@ impl Store {
         self.storage.read(Folder::Archive, id).is_ok()
     }
 
-    /// Registers this as a journal of the machine, and returns the others with their state directories.
-    pub fn others(&self, _lock: &Lock) -> Result<Vec<(PathBuf, Store)>, JournalError> {
-        let others = self.storage.claim().map_err(|error| self.error("register", "", error))?;
+    /// Other journals that have changed the machine since boot, with their state directories.
+    pub fn others(&self) -> Result<Vec<(PathBuf, Store)>, JournalError> {
+        let others = self.storage.others().map_err(|error| self.error("look for others than", "", error))?;
         Ok(others.into_iter().map(|state| (state.clone(), Store::new(Disk::new(state)))).collect())
+    }
+
+    /// Open transactions of the machine, of any journal, whose files are not there.
+    fn missing(&self) -> Result<Vec<(String, PathBuf)>, JournalError> {
+        self.storage.missing().map_err(|error| self.error("look for others than", "", error))
+    }
+
+    /// True if the transaction is open and its file is not there.
+    pub fn is_missing(&self, id: &str) -> bool {
+        self.missing().is_ok_and(|missing| missing.iter().any(|(missing, _)| missing == id))
+    }
+
+    /// True if nothing is open here, and no open transaction of the machine is missing.
+    pub fn is_empty(&self) -> Result<bool, JournalError> {
+        Ok(self.open_ids()?.is_empty() && self.missing()?.is_empty())
     }
 
     /// History of an open transaction; `None` if it is not open.
@@ -211,7 +240,8 @@ impl Store {
     }
 
     /// All open transactions of this boot of the machine below `root`. One that never began is excluded; an
-    /// unreadable one is included, unless its first line names another root or boot.
+    /// unreadable one is included, unless its first line names another root or boot, and one that is missing, even of
+    /// another journal.
     pub fn open(&self, root: &str, boot_id: &str) -> Result<Open, JournalError> {
         self.open_among(self.open_ids()?, root, boot_id)
     }
@@ -250,6 +280,12 @@ impl Store {
             };
             open.unreadable.push(Unreadable { id, path, why, readable });
         }
+        open.unreadable.extend(self.missing()?.into_iter().map(|(id, path)| Unreadable {
+            id,
+            path,
+            why: "its journal is missing".to_owned(),
+            readable: None,
+        }));
         Ok(open)
     }
 
@@ -261,6 +297,9 @@ impl Store {
     /// Archives a transaction unchanged: nothing in it will be undone. Should be called only if the user asks
     /// for it.
     pub fn forget(&self, _lock: &Lock, id: &str) -> Result<(), JournalError> {
+        if self.storage.forget_missing(id).map_err(|error| self.error("give up", id, error))? {
+            return Ok(());
+        }
         self.storage.archive(id).map_err(|error| self.error("archive", id, error))
     }
 
@@ -332,14 +371,16 @@ impl Store {
             last = counters.fold(last, u64::max);
         }
         let sum = crc32fast::hash(format!("{}{}", begin.boot_id, begin.started).as_bytes());
-        Ok(format!("{:06}-{:04x}", last + 1, sum & 0xffff))
+        Ok(format!("{:06}-{:04x}", last.saturating_add(1), sum & 0xffff))
     }
 
     fn ids(&self, folder: Folder) -> Result<Vec<String>, JournalError> {
-        self.storage.list(folder).map_err(|error| {
+        let mut ids = self.storage.list(folder).map_err(|error| {
             let path = self.storage.path(folder, "");
             JournalError::Io { verb: "list", path: path.parent().unwrap_or(&path).to_owned(), error }
-        })
+        })?;
+        ids.sort_by(|one, other| age(one).cmp(&age(other)));
+        Ok(ids)
     }
 
     fn error(&self, verb: &'static str, id: &str, error: io::Error) -> JournalError {
@@ -378,6 +419,24 @@ mod tests {
         assert_eq!(store.open_of("/other", "a").expect("not of this root"), []);
         assert_eq!(sweep(&store, "a"), []);
         assert_eq!(sweep(&store, "b"), [Archived::OtherBoot(id)]);
+    }
+
+    /// Sorted as text, the millionth transaction came before all of six digits: undo began with an older one.
+    #[test]
+    fn the_millionth_transaction_is_the_newest() {
+        let (state, store) = Store::scratch();
+        let disk = Disk::new(state.path());
+        disk.create("999999-ffff").expect("created");
+        let newest = begin(&store, "a");
+        assert!(newest.starts_with("1000000-"), "{newest}");
+        let ids = ["1000000-", "1000001-"].map(|start| {
+            let id = if newest.starts_with(start) { newest.clone() } else { begin(&store, "a") };
+            assert!(id.starts_with(start), "{id}");
+            id
+        });
+        assert_eq!(store.open_ids().expect("listed"), ["999999-ffff", &ids[0], &ids[1]]);
+        let all = store.all().expect("listed");
+        assert_eq!(all.iter().map(|entry| &entry.id).collect::<Vec<_>>(), ["999999-ffff", &ids[0], &ids[1]]);
     }
 
     fn sweep(store: &Store, boot_id: &str) -> Vec<Archived> {

@@ -4,11 +4,15 @@ mod cpuset;
 mod lists;
 mod threads;
 
+pub(crate) use cpuset::directory;
+
 use super::{Doc, Knob, Parts, Result, Site};
 use crate::journal::Armed;
-use lists::{ALL, Lists};
+pub(super) use lists::ALL;
+use lists::Lists;
 use rxlab_path::model::{Model, Process};
 use rxlab_setting::Target;
+pub(super) use threads::{cpus as thread_cpus, move_to as move_thread};
 
 const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a control group; in version \
                       1 a group accepts only CPUs of its parent)";

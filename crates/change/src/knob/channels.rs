@@ -32,25 +32,6 @@ static DOC: Doc = Doc {
              table, flow rules or AF_XDP use a queue that would be removed. Some drivers reset the link.",
 };
 
-/// Values that a driver may discard with the old queues.
-const OF_QUEUES: &[&str] = &[
-    "irqbalance",
-    "rss",
-    "queue_threaded",
-    "queue_defer_hard_irqs",
-    "queue_gro_flush_timeout",
-    "irq_suspend_timeout",
-    "queue_adaptive_rx",
-    "queue_rx_usecs",
-    "queue_rx_frames",
-    "irq_affinity",
-    "xps_cpus",
-    "xps_rxqs",
-    "rps",
-    "rfs",
-    "napi_priority",
-];
-
 /// The kinds that a setting names. The others carry events of the device and are left alone.
 const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];
 
@@ -142,10 +123,6 @@ impl Knob for NicChannels {
         let counts = counts(value).unwrap_or_default();
         let attributes = counts.iter().flat_map(|(kind, count)| kind.attribute(*count)).collect();
         site.act(value, &Action::Ethtool { get: EthtoolGet::Channels, nic, attributes }, MEANINGS)
-    }
-
-    fn disturbs(&self) -> &'static [&'static str] {
-        OF_QUEUES
     }
 
     fn foresee(&self, model: &mut Model, target: &Target, value: &str) {

@@ -57,13 +57,6 @@ const fn moderation(
         fixed: "the driver reports it but does not let it be set; its module may have an option for it \
                 (docs/knobs.md)",
         meanings: MEANINGS,
-        disturbs: &[],
-        replaces: match value {
-            Value::Delay(CoalesceParameter::RxUsecs, _) => &["queue_rx_usecs"],
-            Value::Delay(CoalesceParameter::RxFrames, _) => &["queue_rx_frames"],
-            Value::Adaptive(Adaptive::Rx) => &["queue_adaptive_rx"],
-            _ => &[],
-        },
     }
 }
 
@@ -152,8 +145,6 @@ const fn of_queue(
             Errno::INVAL,
             "the driver does not accept this value, or not while it adapts by itself (queue_adaptive_rx)",
         )],
-        disturbs: &[],
-        replaces: &[],
     }
 }
 

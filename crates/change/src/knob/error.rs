@@ -94,6 +94,16 @@ pub enum KnobError {
         /// The reason, and what to do.
         why: &'static str,
     },
+    /// The value exists, but rxlab could not set it again: nothing that may change or discard it is written.
+    #[error(
+        "{knob} {target}: its thread runs under a policy that rxlab could not restore ({policy}); change it first"
+    )]
+    Unrestorable {
+        knob: &'static str,
+        target: Target,
+        /// Number of include/uapi/linux/sched.h; 6 is SCHED_DEADLINE.
+        policy: u32,
+    },
     /// There are only files, as in a recording, and they lack a value that the kernel has.
     #[error("{target} has no {knob} in this recording, though Linux {kernel} has it")]
     NotRecorded {
@@ -202,6 +212,7 @@ impl KnobError {
         match self {
             KnobError::Unsupported { .. }
             | KnobError::Lacks { .. }
+            | KnobError::Unrestorable { .. }
             | KnobError::NotRecorded { .. }
             | KnobError::Denied { .. }
             | KnobError::ReadOnly { .. } => Kind::Denied,

@@ -12,20 +12,8 @@ use rxlab_path::model::Model;
 use rxlab_setting::Target;
 use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
 
-/// Settings that drivers may discard when they re-create their queues or restart their device.
-pub(super) const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
-
-/// Settings of NAPIs, which a veth removes and creates with GRO (`veth_set_features`).
-pub(super) const OF_NAPIS: &[&str] = &[
-    "queue_threaded",
-    "queue_defer_hard_irqs",
-    "queue_gro_flush_timeout",
-    "irq_suspend_timeout",
-    "napi_priority",
-];
-
 /// Settings that disappear with the switch of flow rules.
-pub(super) const RULE: &str = "ntuple_rule";
+const RULE: &str = "ntuple_rule";
 
 /// A knob that is a value of ethtool.
 pub(super) struct EthtoolKnob {
@@ -36,8 +24,6 @@ pub(super) struct EthtoolKnob {
     /// Error if it is reported but cannot be set.
     pub(super) fixed: &'static str,
     pub(super) meanings: Meanings,
-    pub(super) disturbs: &'static [&'static str],
-    pub(super) replaces: &'static [&'static str],
 }
 
 /// The value among those of ethtool.
@@ -213,14 +199,6 @@ impl Knob for EthtoolKnob {
             Value::Offload(name) | Value::FlowRules(name) => request(wanted(name, site.switch(value)?)),
         };
         site.act(value, &action?, self.meanings).map_err(|error| error.or_lacks(self.fixed))
-    }
-
-    fn disturbs(&self) -> &'static [&'static str] {
-        self.disturbs
-    }
-
-    fn replaces(&self) -> &'static [&'static str] {
-        self.replaces
     }
 
     fn check_restore(&self, site: Site<'_>, value: &str, kept: &[Displaced]) -> Result {

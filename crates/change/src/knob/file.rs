@@ -19,8 +19,6 @@ pub(super) struct FileKnob {
     meanings: Meanings,
     /// Meaning of a file that does not exist, other than that the kernel or device does not support the knob.
     missing: Missing,
-    disturbs: &'static [&'static str],
-    replaces: &'static [&'static str],
 }
 
 /// Targets, and whether they have the file by the model.
@@ -80,7 +78,7 @@ pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
 impl FileKnob {
     /// A knob without special errnos.
     pub(super) const fn new(doc: Doc, at: At, value: Value) -> Self {
-        Self { doc, at, value, meanings: &[], missing: Missing::Unsupported, disturbs: &[], replaces: &[] }
+        Self { doc, at, value, meanings: &[], missing: Missing::Unsupported }
     }
 
     pub(super) const fn meanings(self, meanings: Meanings) -> Self {
@@ -89,14 +87,6 @@ impl FileKnob {
 
     pub(super) const fn missing(self, missing: Missing) -> Self {
         Self { missing, ..self }
-    }
-
-    pub(super) const fn disturbs(self, disturbs: &'static [&'static str]) -> Self {
-        Self { disturbs, ..self }
-    }
-
-    pub(super) const fn replaces(self, replaces: &'static [&'static str]) -> Self {
-        Self { replaces, ..self }
     }
 
     fn path(&self, site: Site<'_>) -> Result<String> {
@@ -280,14 +270,6 @@ impl Knob for FileKnob {
         site.host.write(&path, text.as_bytes()).map_err(|error| self.error(site, Some(value), &error))
     }
 
-    fn disturbs(&self) -> &'static [&'static str] {
-        self.disturbs
-    }
-
-    fn replaces(&self) -> &'static [&'static str] {
-        self.replaces
-    }
-
     // Some drivers spread the CPUs of XPS over their queues, each in its own way.
     fn is_fresh(&self, host: &dyn Host, value: &str) -> bool {
         match self.value {
@@ -298,6 +280,8 @@ impl Knob for FileKnob {
                 value == "off" || default.is_some_and(|mask| set_text(&mask) == value)
             }
             Value::Mask(_) => value == "off",
+            // The kernel switches `threaded` off if it gets no thread.
+            Value::Switch => value == "off",
             _ => false,
         }
     }

@@ -18,7 +18,6 @@ pub(super) struct GroSizeKnob {
     size: GroSize,
     /// Error on a kernel that does not report it.
     absent: &'static str,
-    disturbs: &'static [&'static str],
 }
 
 /// `GRO_MAX_SIZE` of the kernel, in bytes.
@@ -45,7 +44,6 @@ pub(super) static GRO_MAX_SIZE: GroSizeKnob = GroSizeKnob {
     },
     size: GroSize::All,
     absent: "this kernel does not have it (5.19 and later do)",
-    disturbs: &["gro_ipv4_max_size"],
 };
 
 /// IPv4 packets only, since 6.3.
@@ -65,7 +63,6 @@ pub(super) static GRO_IPV4_MAX_SIZE: GroSizeKnob = GroSizeKnob {
     },
     size: GroSize::Ipv4,
     absent: "this kernel does not have it (6.3 and later do)",
-    disturbs: &[],
 };
 
 impl Knob for GroSizeKnob {
@@ -97,10 +94,6 @@ impl Knob for GroSizeKnob {
         let bytes = site.number(value, "a number of bytes")?;
         let action = Action::Link { nic, attributes: self.size.attribute(bytes) };
         site.act(value, &action, MEANINGS)
-    }
-
-    fn disturbs(&self) -> &'static [&'static str] {
-        self.disturbs
     }
 }
 

@@ -28,8 +28,7 @@ pub(super) static NAPI_DEFER_HARD_IRQS: FileKnob = FileKnob::new(
     At::Nic(|nic| exists(&nic.napi.defer_hard_irqs)),
     Value::Number(0..=i32::MAX as u64, "the kernel counts no further"),
 )
-.meanings(&[(Errno::RANGE, "the kernel counts up to 2147483647")])
-.replaces(&["queue_defer_hard_irqs"]);
+.meanings(&[(Errno::RANGE, "the kernel counts up to 2147483647")]);
 
 /// Nanoseconds until a deferred poll.
 ///
@@ -51,8 +50,7 @@ pub(super) static GRO_FLUSH_TIMEOUT: FileKnob = FileKnob::new(
     },
     At::Nic(|nic| exists(&nic.napi.gro_flush_timeout_ns)),
     Value::Number(0..=1_000_000_000, "packets would wait longer than a second"),
-)
-.replaces(&["queue_gro_flush_timeout"]);
+);
 
 /// Polling by kernel threads.
 ///
@@ -80,7 +78,4 @@ pub(super) static THREADED: FileKnob = FileKnob::new(
     // EOPNOTSUPP, or the file does not exist; but it was just read.
 .missing(Missing::OnWrite(
         "it has no NAPI now, or this kernel cannot thread it (a veth has one while GRO is on)",
-    ))
-    // Its threads are re-created.
-.disturbs(&["napi_priority"])
-.replaces(&["queue_threaded"]);
+    ));

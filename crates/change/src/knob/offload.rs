@@ -3,7 +3,7 @@
 //! Kernel: `Documentation/networking/netdev-features.rst`.
 
 use super::Doc;
-use super::ethtool::{EthtoolKnob, OF_NAPIS, OF_QUEUES, RULE, Value};
+use super::ethtool::{EthtoolKnob, Value};
 
 /// Properties that all offloads share. Each entry has the rest.
 const OFFLOAD: EthtoolKnob = EthtoolKnob {
@@ -11,8 +11,6 @@ const OFFLOAD: EthtoolKnob = EthtoolKnob {
     absent: "this kernel does not know the offload",
     fixed: "",
     meanings: &[],
-    disturbs: &[],
-    replaces: &[],
     doc: DOC,
 };
 
@@ -32,7 +30,6 @@ const DOC: Doc = Doc {
 pub(super) static GRO: EthtoolKnob = EthtoolKnob {
     value: Value::Offload("rx-gro"),
     fixed: "the kernel does not let rx-gro change (fixed)",
-    disturbs: OF_NAPIS,
     doc: Doc {
         name: "gro",
         summary: "Merges packets of a flow that arrive close together into one large packet before the \
@@ -49,7 +46,6 @@ pub(super) static GRO: EthtoolKnob = EthtoolKnob {
 pub(super) static GRO_HW: EthtoolKnob = EthtoolKnob {
     value: Value::Offload("rx-gro-hw"),
     fixed: "the device has no rx-gro-hw, or the kernel does not let it change (fixed)",
-    disturbs: OF_QUEUES,
     doc: Doc {
         name: "gro_hw",
         summary: "Merges packets of a flow in the device, by the rules of `gro`: fewer packets reach the CPU, and \
@@ -83,7 +79,6 @@ pub(super) static UDP_GRO_FORWARDING: EthtoolKnob = EthtoolKnob {
 pub(super) static LRO: EthtoolKnob = EthtoolKnob {
     value: Value::Offload("rx-lro"),
     fixed: "the device has no rx-lro, or the kernel does not let it change (fixed)",
-    disturbs: OF_QUEUES,
     doc: Doc {
         name: "lro",
         summary: "Merges packets of a flow in the device or its driver. Older than `gro`, and loses \
@@ -116,7 +111,6 @@ pub(super) static RX_CHECKSUM: EthtoolKnob = EthtoolKnob {
 pub(super) static NTUPLE: EthtoolKnob = EthtoolKnob {
     value: Value::FlowRules("rx-ntuple-filter"),
     fixed: "the device has no rx-ntuple-filter, or the kernel does not let it change (fixed)",
-    disturbs: &[RULE],
     doc: Doc {
         name: "ntuple",
         summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to the CPU \

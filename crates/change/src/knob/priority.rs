@@ -91,7 +91,8 @@ impl Priority {
     }
 }
 
-fn napi_thread(site: Site<'_>) -> Result<u32> {
+/// The number of the thread that polls the queue of a site.
+pub(super) fn napi_thread(site: Site<'_>) -> Result<u32> {
     let Some(pid) = queue_napi::napi(site)?.pid else {
         let nic = site.target.nic().map(|nic| format!(" {nic}")).unwrap_or_default();
         return Err(site.not_there(format!("its NAPI has no thread; `threaded{nic} = on` creates one")));
@@ -151,7 +152,7 @@ impl Knob for Priority {
         if text::parse(&text::format(&now)) == Some(now) {
             return Ok(text::format(&now));
         }
-        Err(site.lacks("its thread has a scheduling policy that rxlab could not restore"))
+        Err(KnobError::Unrestorable { knob: site.knob, target: site.target.clone(), policy: now.policy })
     }
 
     fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
@@ -167,7 +168,12 @@ impl Knob for Priority {
         self.of == Of::Napi
     }
 
-    // The policy and the nice value of a realtime thread are set one after the other.
+    // That of a new thread.
+    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
+        self.of == Of::Napi && value == "other"
+    }
+
+    // The policy and the nice value of a realtime or idle thread are set one after the other.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         let values: Vec<Scheduling> =
             ours.iter().chain(unsettled).filter_map(|value| text::parse(value)).collect();

@@ -22,7 +22,6 @@ pub(super) struct QueueNapiKnob {
     max: Option<u64>,
     /// Error on a kernel that does not report the value.
     absent: &'static str,
-    disturbs: &'static [&'static str],
 }
 
 const TARGET: &str = "`NIC/rx-N`";
@@ -55,7 +54,6 @@ pub(super) static QUEUE_DEFER_HARD_IRQS: QueueNapiKnob = QueueNapiKnob {
     setting: NapiSetting::DeferHardIrqs,
     max: Some(i32::MAX as u64),
     absent: OLD,
-    disturbs: &[],
 };
 
 /// `gro_flush_timeout` of one queue.
@@ -75,7 +73,6 @@ pub(super) static QUEUE_GRO_FLUSH_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
     setting: NapiSetting::GroFlushTimeout,
     max: Some(SECOND),
     absent: OLD,
-    disturbs: &[],
 };
 
 /// Time for which an interrupt stays off for an application that polls.
@@ -97,7 +94,6 @@ pub(super) static IRQ_SUSPEND_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
     setting: NapiSetting::IrqSuspendTimeout,
     max: Some(SECOND),
     absent: OLD,
-    disturbs: &[],
 };
 
 /// `threaded` of one queue.
@@ -119,8 +115,6 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
     setting: NapiSetting::Threaded,
     max: None,
     absent: "this kernel does not thread single NAPIs (6.17 and later do)",
-    // Its thread is re-created.
-    disturbs: &["napi_priority"],
 };
 
 /// The NAPI that polls the queue of a site.
@@ -214,10 +208,6 @@ impl Knob for QueueNapiKnob {
         let action = Action::Napi { id, attributes: self.setting.attribute(number) };
         let meanings = if self.max.is_some() { MEANINGS } else { MODE };
         site.act(value, &action, meanings).map_err(|error| error.or_lacks(self.absent))
-    }
-
-    fn disturbs(&self) -> &'static [&'static str] {
-        self.disturbs
     }
 
     // Of an interface without a value of its own for all queues.

@@ -12,6 +12,7 @@ use super::gro_size::{GRO_IPV4_MAX_SIZE, GRO_MAX_SIZE};
 use super::irq_affinity::IrqAffinity;
 use super::irqbalance::IrqbalanceKnob;
 use super::napi::{GRO_FLUSH_TIMEOUT, NAPI_DEFER_HARD_IRQS, THREADED};
+use super::napi_affinity::NapiAffinity;
 use super::ntuple_rule::NtupleRule;
 use super::offload::{GRO, GRO_HW, LRO, NTUPLE, RX_CHECKSUM, UDP_GRO_FORWARDING};
 use super::priority::{KSOFTIRQD_PRIORITY, NAPI_PRIORITY};
@@ -91,6 +92,7 @@ pub static KNOBS: &[&dyn Knob] = &[
     &CLOCKSOURCE,
     &Affinity,
     &KSOFTIRQD_PRIORITY,
+    &NapiAffinity,
     &NAPI_PRIORITY,
 ];
 

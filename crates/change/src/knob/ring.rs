@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::Doc;
 use super::error::Meanings;
-use super::ethtool::{EthtoolKnob, OF_QUEUES, Value};
+use super::ethtool::{EthtoolKnob, Value};
 use rxlab_base::parse::ethtool::RingKind;
 
 /// The size of the rings of one kind.
@@ -37,8 +37,6 @@ const fn ring(
         absent: "the device has no such rings",
         fixed: "the driver does not let its ring sizes be set, or not while the interface is up",
         meanings: MEANINGS,
-        disturbs: OF_QUEUES,
-        replaces: &[],
     }
 }
 

@@ -224,6 +224,11 @@ impl Site<'_> {
         match error.cause {
             Cause::Missing => KnobError::Unsupported { knob, target, path },
             Cause::Denied => KnobError::Denied { verb, path, meaning: denied },
+            Cause::OtherView => KnobError::Denied {
+                verb,
+                path,
+                meaning: " (/sys may show another network namespace than that of this process)",
+            },
             Cause::NotText | Cause::Withheld | Cause::Command => {
                 KnobError::Broken { path, text: "?".to_owned(), expected: "text" }
             }

@@ -13,9 +13,14 @@ use rxlab_path::model::Model;
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target};
 use rxlab_sys::{LiveHost, Namespace, ProcessId};
 
+/// Purpose of its transactions.
+const WHAT: &str = "restore";
+
 /// A machine, and the journal of its changes.
 pub struct Restorer<'a, E> {
     pub host: &'a LiveHost,
+    /// The machine seen from our own network namespace.
+    pub own: &'a LiveHost,
     pub model: &'a Model,
     pub root: &'a Path,
     /// Its network namespace, unless it is our own.
@@ -153,12 +158,15 @@ impl<E> Restorer<'_, E> {
     }
 
     fn write(&self, part: &Plan) -> Attempt<E> {
+        let root = self.root.to_string_lossy();
+        apply::retire(self.store, self.own, (&root, &self.model.identity), WHAT);
         let info = BeginInfo {
             root: self.root,
             netns: self.netns.clone(),
             home: Namespace::home(self.root),
             applier: ProcessId::own(),
-            what: "restore".to_owned(),
+            what: WHAT.to_owned(),
+            continues: apply::continued(self.store, (self.host, self.model), &root, WHAT, part),
             ..BeginInfo::new(&self.model.identity)
         };
         let transaction = match Transaction::begin(self.store, info) {

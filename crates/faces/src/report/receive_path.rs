@@ -243,7 +243,8 @@ mod tests {
         model.nics[0].rx[1].irqs[0].source = rxlab_path::model::Source::Name;
         let text = plain(&model);
         assert!(
-            text.contains("?25") && text.contains("? queue known by the interrupt's name alone"),
+            text.contains("?25")
+                && text.contains("? queue known by the device's name in that of the interrupt"),
             "{text}"
         );
     }

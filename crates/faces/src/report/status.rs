@@ -33,7 +33,8 @@ pub fn standing(state: &State) -> String {
     match state {
         State::Applied => "applied".to_owned(),
         State::Unconfirmed { seconds_left } if *seconds_left < 0.0 => {
-            "not confirmed in time and not reverted: its guard is gone, run `rxlab undo`".to_owned()
+            "not confirmed in time and not reverted yet: its guard waits or is gone, run `rxlab undo`"
+                .to_owned()
         }
         State::Unconfirmed { seconds_left } => {
             format!("reverts in {seconds_left:.0} s unless you run `rxlab confirm`")

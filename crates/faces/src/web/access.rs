@@ -1,7 +1,8 @@
 //! Access rules: any user of this machine may read; from elsewhere, a token is required.
 //!
 //! A page of another site can send requests to an address of this machine and, with a name of its own that resolves to
-//! it, read the answers (DNS rebinding). The names in the Host header are therefore checked.
+//! it, read the answers (DNS rebinding). The names in the Host header are therefore checked. Browsers also say which
+//! site a request comes from (Fetch Metadata, Sec-Fetch-Site): other sites may link to a page here, and load nothing.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,6 +20,8 @@ pub struct Access {
 pub enum Denied {
     /// The Host header names another machine.
     Host,
+    /// A page of another site asks.
+    Site,
     /// The token is missing or wrong.
     Token,
 }
@@ -36,12 +39,27 @@ impl Access {
         if !request.header("host").is_some_and(|host| self.is_ours(host)) {
             return Err(Denied::Host);
         }
+        if Self::is_of_another_site(request) {
+            return Err(Denied::Site);
+        }
         match &self.token {
             Some(token) if !self.given(request).is_some_and(|given| is_same(given, token)) => {
                 Err(Denied::Token)
             }
             _ => Ok(()),
         }
+    }
+
+    /// True if a browser sends the request for a page of another site, or of another port of this machine, unless the
+    /// user follows a link.
+    pub fn is_of_another_site(request: &Request) -> bool {
+        let is = |name: &str, value: &str| request.header(name) == Some(value);
+        // Given twice, it was not a browser.
+        let is_own = !request.has("sec-fetch-site")
+            || is("sec-fetch-site", "same-origin")
+            || is("sec-fetch-site", "none");
+        let is_link = is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
+        !is_own && !is_link
     }
 
     /// The cookie to set after a request that carried the token in its query, so that it leaves the address bar.
@@ -103,6 +121,23 @@ mod tests {
             access.check(&request("/", "Host: localhost\r\nHost: evil.example\r\n")),
             Err(Denied::Host)
         );
+    }
+
+    #[test]
+    fn other_sites_link_and_load_nothing() {
+        let access = Access::new("127.0.0.1:9100".parse().expect("an address"), None);
+        let checked = |headers: &str| access.check(&request("/", &format!("Host: localhost\r\n{headers}")));
+        for own in ["", "Sec-Fetch-Site: same-origin\r\n", "Sec-Fetch-Site: none\r\n"] {
+            assert_eq!(checked(own), Ok(()), "{own}");
+        }
+        let link = "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n";
+        let frame = "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe\r\n";
+        for site in ["cross-site", "same-site", "whatever", "none\r\nSec-Fetch-Site: cross-site"] {
+            let site = format!("Sec-Fetch-Site: {site}\r\n");
+            assert_eq!(checked(&format!("{site}{link}")), Ok(()), "{site}");
+            assert_eq!(checked(&format!("{site}{frame}")), Err(Denied::Site), "{site}");
+            assert_eq!(checked(&format!("{site}Sec-Fetch-Mode: cors\r\n")), Err(Denied::Site), "{site}");
+        }
     }
 
     #[test]

@@ -2,16 +2,20 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Most bytes of kept events.
 const MOST_BYTES: usize = 16 << 20;
+/// Most events that a reader is given at once: a slow one keeps no more in memory.
+const BATCH: usize = 16;
 
 /// An event, as server-sent events have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
+    /// Start of the server, in milliseconds since 1970: numbers begin again with it.
+    pub epoch: u128,
     /// Its number, from 1.
-    pub id: u64,
+    pub number: u64,
     pub name: &'static str,
     /// One line of JSON.
     pub data: String,
@@ -20,13 +24,14 @@ pub struct Event {
 impl Event {
     /// The event in the format of a `text/event-stream` (HTML Standard, server-sent events).
     pub fn as_text(&self) -> String {
-        format!("id: {}\nevent: {}\ndata: {}\n\n", self.id, self.name, self.data)
+        format!("id: {}-{}\nevent: {}\ndata: {}\n\n", self.epoch, self.number, self.name, self.data)
     }
 }
 
 /// Keeps events and wakes readers.
 #[derive(Debug)]
 pub struct Hub {
+    epoch: u128,
     /// Events kept at most.
     most: usize,
     kept: Mutex<Kept>,
@@ -43,7 +48,15 @@ struct Kept {
 impl Hub {
     /// A hub that keeps the newest `most` events, fewer if they are large.
     pub fn new(most: usize) -> Self {
-        Self { most, kept: Mutex::default(), news: Condvar::new() }
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
+        Self { epoch, most, kept: Mutex::default(), news: Condvar::new() }
+    }
+
+    /// The number of the event with this id, which a reader that comes back has; 0 for an id of another server, from
+    /// before a restart, and for any other text.
+    pub fn number(&self, id: &str) -> u64 {
+        let number = id.split_once('-').filter(|(epoch, _)| *epoch == self.epoch.to_string());
+        number.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
     }
 
     /// Adds an event. `data` must be one line: a line feed would end the event.
@@ -51,8 +64,8 @@ impl Hub {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.last += 1;
         kept.bytes += data.len();
-        let id = kept.last;
-        kept.events.push_back(Arc::new(Event { id, name, data }));
+        let (epoch, number) = (self.epoch, kept.last);
+        kept.events.push_back(Arc::new(Event { epoch, number, name, data }));
         while kept.events.len() > 1 && (kept.events.len() > self.most || kept.bytes > MOST_BYTES) {
             kept.bytes -= kept.events.pop_front().map_or(0, |event| event.data.len());
         }
@@ -60,14 +73,14 @@ impl Hub {
         self.news.notify_all();
     }
 
-    /// Returns the kept events after the one with the number `id`; waits up to `patience` if there are none.
-    pub fn after(&self, id: u64, patience: Duration) -> Vec<Arc<Event>> {
+    /// Returns the first kept events after the one with this number; waits up to `patience` if there are none.
+    pub fn after(&self, number: u64, patience: Duration) -> Vec<Arc<Event>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (kept, _) = self
             .news
-            .wait_timeout_while(kept, patience, |kept| kept.last <= id)
+            .wait_timeout_while(kept, patience, |kept| kept.last <= number)
             .unwrap_or_else(PoisonError::into_inner);
-        kept.events.iter().filter(|event| event.id > id).cloned().collect()
+        kept.events.iter().filter(|event| event.number > number).take(BATCH).cloned().collect()
     }
 }
 
@@ -75,18 +88,44 @@ impl Hub {
 mod tests {
     use std::time::Duration;
 
-    use super::Hub;
+    use super::{BATCH, Hub};
 
     #[test]
     fn late_readers_get_what_is_kept() {
         let hub = Hub::new(2);
         ["1", "2", "3"].into_iter().for_each(|data| hub.publish("frame", data.to_owned()));
-        let texts = |id| -> Vec<String> {
-            hub.after(id, Duration::ZERO).iter().map(|event| event.as_text()).collect()
+        let texts = |number| -> Vec<String> {
+            hub.after(number, Duration::ZERO).iter().map(|event| event.as_text()).collect()
         };
-        assert_eq!(texts(0), ["id: 2\nevent: frame\ndata: 2\n\n", "id: 3\nevent: frame\ndata: 3\n\n"]);
+        let text = |number: u64| format!("id: {}-{number}\nevent: frame\ndata: {number}\n\n", hub.epoch);
+        assert_eq!(texts(0), [text(2), text(3)]);
         assert_eq!(texts(2).len(), 1);
         assert_eq!(texts(3), Vec::<String>::new());
+    }
+
+    /// A reader of the server before the restart had more events than this one has published.
+    #[test]
+    fn a_reader_from_before_a_restart_begins_again() {
+        let before = Hub { epoch: 1, ..Hub::new(9) };
+        let hub = Hub { epoch: 2, ..Hub::new(9) };
+        (0..5).for_each(|_| before.publish("frame", String::new()));
+        hub.publish("frame", String::new());
+        let id = |hub: &Hub| {
+            hub.after(0, Duration::ZERO).last().map(|event| format!("{}-{}", event.epoch, event.number))
+        };
+        let last = id(&before).expect("an event");
+        assert_eq!((before.number(&last), hub.number(&last)), (5, 0));
+        assert_eq!(hub.number(&id(&hub).expect("an event")), 1);
+        for odd in ["", "5", "2-", "2--1", "2-99999999999999999999", "x-1"] {
+            assert_eq!(hub.number(odd), 0, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_slow_reader_has_few_events_in_memory() {
+        let hub = Hub::new(100);
+        (0..50).for_each(|_| hub.publish("frame", String::new()));
+        assert_eq!(hub.after(0, Duration::ZERO).len(), BATCH);
     }
 
     #[test]

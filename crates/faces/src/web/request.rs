@@ -1,8 +1,8 @@
 //! Requests: parsed from bytes, without sockets.
 
 /// Longest request line plus headers.
-const MAX_HEAD: usize = 16 * 1024;
-const MAX_HEADERS: usize = 64;
+pub(super) const MAX_HEAD: usize = 16 * 1024;
+pub(super) const MAX_HEADERS: usize = 64;
 
 /// A GET or HEAD request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,6 +59,11 @@ impl Request {
             self.headers.iter().filter(|header| header.0 == name).map(|header| header.1.as_str());
         let first = values.next()?;
         values.all(|value| value == first).then_some(first)
+    }
+
+    /// True if a header, named in lower case, is there at all.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.headers.iter().any(|header| header.0 == name)
     }
 
     /// The value of a parameter of the query, as it is written there.

@@ -4,18 +4,13 @@
 
 use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
-use super::IrqNumber::{Block, NoQueue, Receive, Transmit, Vector};
+use super::IrqNumber::{Block, FromLowest, NoQueue, Order, Receive, Transmit};
 use super::Kind::{Failover, Pair, Paravirtual, VirtualFunction};
-use super::{Channels, Driver, Hash, IrqName, IrqNumber, Moderation, UNKNOWN};
+use super::{Bare, Channels, Driver, Hash, IrqName, IrqNumber, Moderation, UNKNOWN};
 
-/// An interrupt's name by its example and its end; drivers without a row may use it.
+/// An interrupt's name by its example and its end.
 const fn irq(example: &'static str, ending: &'static str, number: IrqNumber) -> IrqName {
-    IrqName { example, ending, number, is_shared: true }
-}
-
-/// A name that means this with this driver only.
-const fn own(example: &'static str, ending: &'static str, number: IrqNumber) -> IrqName {
-    IrqName { is_shared: false, ..irq(example, ending, number) }
+    IrqName { example, ending, number }
 }
 
 /// What a statistic counts, for the examples.
@@ -92,7 +87,8 @@ pub static DRIVERS: &[Driver] = &[
         kind: Paravirtual { has_virtual_functions: false },
         irqs: &[
             irq("eth0-rxtx-0", "-rxtx-#", Receive(0)),
-            irq("eth0-rx-0", "-rx-#", Receive(0)),
+            // The number of the vector, behind those that send.
+            irq("eth0-rx-8", "-rx-#", Order),
             irq("eth0-tx-0", "-tx-#", Transmit(0)),
         ],
         statistics: &[QueueNames {
@@ -192,7 +188,8 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["mlx5_core"],
-        irqs: &[irq("mlx5_comp2", "mlx5_comp#", Receive(0))],
+        // Some kernels since 6.5 count the vectors from 1.
+        irqs: &[irq("mlx5_comp2", "mlx5_comp#", FromLowest)],
         statistics: &[RX],
         statistics_example: &[
             ("rx_packets", OTHER),
@@ -228,8 +225,8 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["ixgbe"],
         irqs: &[
-            irq("eth0-TxRx-0", "-TxRx-#", Vector),
-            irq("eth0-rx-2", "-rx-#", Receive(0)),
+            irq("eth0-TxRx-0", "-TxRx-#", Order),
+            irq("eth0-rx-2", "-rx-#", Order),
             irq("eth0-tx-2", "-tx-#", Transmit(0)),
         ],
         statistics: &[RX_QUEUE],
@@ -252,7 +249,11 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["ixgbevf"],
         kind: VirtualFunction,
-        irqs: &[irq("ens4-TxRx-1", "-TxRx-#", Vector)],
+        irqs: &[
+            irq("ens4-TxRx-1", "-TxRx-#", Order),
+            irq("eth0-rx-2", "-rx-#", Order),
+            irq("eth0-tx-2", "-tx-#", Transmit(0)),
+        ],
         statistics: &[RX_QUEUE],
         statistics_example: &[("rx_queue_0_packets", PACKETS), ("rx_queue_0_bytes", BYTES)],
         moderation: BY_1,
@@ -265,7 +266,7 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["igb"],
         irqs: &[
-            irq("enp1s0-TxRx-3", "-TxRx-#", Vector),
+            irq("enp1s0-TxRx-3", "-TxRx-#", Receive(0)),
             irq("enp1s0-rx-1", "-rx-#", Receive(0)),
             irq("enp1s0-tx-1", "-tx-#", Transmit(0)),
         ],
@@ -293,8 +294,12 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["igc"],
+        irqs: &[irq("enp1s0-TxRx-3", "-TxRx-#", Receive(0))],
         moderation: BY_1_OR_3,
-        sources: &["ethernet/intel/igc/igc_ethtool.c: igc_ethtool_set_coalesce"],
+        sources: &[
+            "ethernet/intel/igc/igc_main.c: igc_request_msix",
+            "ethernet/intel/igc/igc_ethtool.c: igc_ethtool_set_coalesce",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -316,7 +321,11 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["i40e"],
-        irqs: &[irq("i40e-eth0-TxRx-7", "-TxRx-#", Vector)],
+        irqs: &[
+            irq("i40e-eth0-TxRx-7", "-TxRx-#", Order),
+            irq("i40e-eth0-rx-7", "-rx-#", Order),
+            irq("i40e-eth0-tx-7", "-tx-#", Transmit(0)),
+        ],
         // The second up to 4.17.
         statistics: &[I40E, RX_DASH],
         statistics_example: &[("rx-0.packets", PACKETS), ("rx-0.bytes", BYTES), ("port.rx_bytes", OTHER)],
@@ -332,7 +341,7 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["iavf", "i40evf"],
         kind: VirtualFunction,
-        irqs: &[irq("iavf-eth0-TxRx-0", "-TxRx-#", Vector)],
+        irqs: &[irq("iavf-eth0-TxRx-0", "-TxRx-#", Order)],
         statistics: &[I40E],
         statistics_example: &[("rx-0.packets", PACKETS), ("rx-0.bytes", BYTES)],
         moderation: SPACED,
@@ -345,8 +354,10 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["ice"],
         irqs: &[
-            irq("ice-ens1f0-TxRx-11", "-TxRx-#", Vector),
-            irq("ice-ens1f0-rx-2", "-rx-#", Receive(0)),
+            // Versions of the vendor: from the first to the last queue of the interrupt.
+            irq("ice-ens1f0-TxRx-2-3", "-TxRx-#-#", Receive(0)),
+            irq("ice-ens1f0-TxRx-11", "-TxRx-#", Order),
+            irq("ice-ens1f0-rx-2", "-rx-#", Order),
             irq("ice-ens1f0-tx-2", "-tx-#", Transmit(0)),
         ],
         statistics: &[RX_QUEUE],
@@ -366,7 +377,7 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["idpf"],
-        irqs: &[irq("idpf-eth0-TxRx-4", "-TxRx-#", Vector)],
+        irqs: &[irq("idpf-eth0-TxRx-4", "-TxRx-#", Order)],
         moderation: SPACED,
         sources: &[
             "ethernet/intel/idpf/idpf_txrx.c: idpf_vport_intr_req_irq",
@@ -384,9 +395,10 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["bnxt_en"],
         irqs: &[
-            irq("enP2s1f0np0-TxRx-5", "-TxRx-#", Vector),
+            irq("enP2s1f0np0-TxRx-5", "-TxRx-#", Order),
             irq("eth0-rx-1", "-rx-#", Receive(0)),
-            irq("eth0-tx-1", "-tx-#", Transmit(0)),
+            // Counted on from the receive queues.
+            irq("eth0-tx-9", "-tx-#", NoQueue),
         ],
         statistics: &[BROADCOM],
         statistics_example: &[
@@ -420,7 +432,7 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["bnx2"],
-        irqs: &[own("eno1-2", "-#", Receive(0))],
+        irqs: &[irq("eno1-2", "-#", Receive(0))],
         sources: &["ethernet/broadcom/bnx2.c: bnx2_enable_msix"],
         ..UNKNOWN
     },
@@ -428,9 +440,9 @@ pub static DRIVERS: &[Driver] = &[
         names: &["tg3"],
         // It counts interrupts: with several, the first is that of the link.
         irqs: &[
-            own("eno1-rx-1", "-rx-#", Receive(1)),
-            own("eno1-txrx-4", "-txrx-#", Receive(1)),
-            own("eno1-tx-1", "-tx-#", Transmit(1)),
+            irq("eno1-rx-1", "-rx-#", Receive(1)),
+            irq("eno1-txrx-4", "-txrx-#", Receive(1)),
+            irq("eno1-tx-1", "-tx-#", Transmit(1)),
         ],
         sources: &["ethernet/broadcom/tg3.c: tg3_request_irq"],
         ..UNKNOWN
@@ -438,11 +450,11 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["sfc"],
         irqs: &[
-            own("enp1s0f0-rx-5", "-rx-#", Receive(0)),
-            own("enp1s0f0-tx-5", "-tx-#", Transmit(0)),
-            own("enp1s0f0-xdp-5", "-xdp-#", NoQueue),
+            irq("enp1s0f0-rx-5", "-rx-#", Receive(0)),
+            irq("enp1s0f0-tx-5", "-tx-#", Transmit(0)),
+            irq("enp1s0f0-xdp-5", "-xdp-#", NoQueue),
             // A channel with or without a transmit queue.
-            own("enp1s0f0-5", "-#", Receive(0)),
+            irq("enp1s0f0-5", "-#", Receive(0)),
         ],
         statistics: &[RX_DASH],
         statistics_example: &[("rx_64", OTHER), ("tx-0.tx_packets", OTHER), ("rx-0.rx_packets", PACKETS)],
@@ -469,10 +481,12 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["qede"],
+        irqs: &[irq("eth0-fp-5", "-fp-#", Order)],
         statistics: &[QueueNames { packets: &["#: rcv_pkts"], ..NO_NAMES }],
         statistics_example: &[("0: xmit_pkts", OTHER), ("0: rcv_pkts", PACKETS), ("0: rx_hw_errors", OTHER)],
         has_arfs: true,
         sources: &[
+            "ethernet/qlogic/qede/qede_main.c: qede_init_fp",
             "ethernet/qlogic/qede/qede_ethtool.c: qede_get_strings_stats",
             "ethernet/qlogic/qede/qede_filter.c: qede_rx_flow_steer",
         ],
@@ -486,13 +500,25 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["hns3"],
+        // Counts those of both directions by two.
+        irqs: &[
+            irq("hns3-0000:7d:00.0-TxRx-2", "-TxRx-#", Order),
+            irq("hns3-0000:7d:00.0-Rx-1", "-Rx-#", Order),
+        ],
         has_arfs: true,
-        sources: &["ethernet/hisilicon/hns3/hns3_enet.c: hns3_rx_flow_steer"],
+        sources: &[
+            "ethernet/hisilicon/hns3/hns3_enet.c: hns3_nic_init_irq",
+            "ethernet/hisilicon/hns3/hns3_enet.c: hns3_rx_flow_steer",
+        ],
         ..UNKNOWN
     },
     Driver {
         names: &["cxgb4"],
-        irqs: &[irq("enp2s0f4-Rx7", "-Rx#", Receive(0))],
+        irqs: &[
+            irq("enp2s0f4-Rx7", "-Rx#", Receive(0)),
+            // Of the vendor, with a space.
+            irq("enp5s0f4 (queue 17)", " (queue #)", Receive(0)),
+        ],
         hash: WITHOUT_PORTS,
         sources: &[
             "ethernet/chelsio/cxgb4/cxgb4_main.c: name_msix_vecs",
@@ -521,7 +547,7 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["atlantic"],
-        irqs_in_queue_order: true,
+        bare: Bare::QueuesFirst,
         statistics: &[QueueNames { packets: &["Queue[#] InPackets"], ..NO_NAMES }],
         statistics_example: &[
             ("InPackets", OTHER),
@@ -536,9 +562,13 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["nfp"],
+        irqs: &[irq("eth0-rxtx-3", "-rxtx-#", Order)],
         statistics: &[QueueNames { packets: &["rvec_#_rx_pkts"], ..NO_NAMES }],
         statistics_example: &[("dev_rx_pkts", OTHER), ("rvec_0_rx_pkts", PACKETS), ("rvec_0_tx_pkts", OTHER)],
-        sources: &["ethernet/netronome/nfp/nfp_net_ethtool.c: nfp_vnic_get_sw_stats_strings"],
+        sources: &[
+            "ethernet/netronome/nfp/nfp_net_common.c: nfp_net_prepare_vector",
+            "ethernet/netronome/nfp/nfp_net_ethtool.c: nfp_vnic_get_sw_stats_strings",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -554,6 +584,109 @@ pub static DRIVERS: &[Driver] = &[
             "ethernet/emulex/benet/be_ethtool.c: be_get_stat_strings",
             "ethernet/emulex/benet/be_main.c: be_rx_compl_process",
         ],
+        ..UNKNOWN
+    },
+    Driver {
+        // One vector for each purpose: 16 that receive, then others. Not part of the kernel.
+        names: &["r8125"],
+        irqs: &[irq("eth2-3", "-#", Receive(0))],
+        sources: &["r8125_n.c: rtl8125_alloc_irq, of Realtek"],
+        ..UNKNOWN
+    },
+    Driver {
+        // Not part of the kernel.
+        names: &["al_eth"],
+        irqs: &[
+            irq("al-eth-rx-comp-3", "al-eth-rx-comp-#", Receive(0)),
+            irq("al-eth-tx-comp-3", "al-eth-tx-comp-#", Transmit(0)),
+        ],
+        sources: &["al_eth_main.c: al_eth_setup_int_mode, of Annapurna Labs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["hinic"],
+        irqs: &[irq("ens8_rxq3", "_rxq#", Receive(0)), irq("ens8_txq3", "_txq#", Transmit(0))],
+        sources: &[
+            "ethernet/huawei/hinic/hinic_rx.c: hinic_init_rxq",
+            "ethernet/huawei/hinic/hinic_tx.c: hinic_init_txq",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["cxgb3"],
+        // Counted over the ports.
+        irqs: &[irq("eth0 (queue 5)", " (queue #)", Order)],
+        sources: &["ethernet/chelsio/cxgb3/cxgb3_main.c: name_msix_vecs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["fm10k"],
+        irqs: &[
+            irq("eth0-TxRx-1", "-TxRx-#", Order),
+            irq("eth0-rx-2", "-rx-#", Order),
+            irq("eth0-tx-2", "-tx-#", Transmit(0)),
+        ],
+        sources: &["ethernet/intel/fm10k/fm10k_pci.c: fm10k_qv_request_irq"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ngbe", "txgbe"],
+        // The number of the vector.
+        irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Order)],
+        sources: &[
+            "ethernet/wangxun/ngbe/ngbe_main.c: ngbe_request_msix_irqs",
+            "ethernet/wangxun/txgbe/txgbe_irq.c: txgbe_request_queue_irqs",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["fbnic"],
+        irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Order)],
+        sources: &["ethernet/meta/fbnic/fbnic_irq.c: fbnic_napi_name_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["amd-xgbe"],
+        irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Receive(0))],
+        sources: &["ethernet/amd/xgbe/xgbe-drv.c: xgbe_request_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["niu"],
+        irqs: &[irq("eth0-rx-1", "-rx-#", Order), irq("eth0-tx-1", "-tx-#", Transmit(0))],
+        sources: &["ethernet/sun/niu.c: niu_set_irq_name"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["rvu_nicpf", "rvu_nicvf"],
+        irqs: &[irq("eth0-rxtx-1", "-rxtx-#", Order)],
+        sources: &["ethernet/marvell/octeontx2/nic/otx2_pf.c: otx2_open"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["tsnep"],
+        irqs: &[
+            irq("eth0-txrx-1", "-txrx-#", Receive(0)),
+            irq("eth0-rx-1", "-rx-#", Receive(0)),
+            irq("eth0-tx-1", "-tx-#", Transmit(0)),
+        ],
+        sources: &["ethernet/engleder/tsnep_main.c: tsnep_request_irq"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["am65-cpsw-nuss"],
+        irqs: &[
+            irq("46000000.ethernet-rx0", "-rx#", Order),
+            irq("46000000.ethernet-tx0", "-tx#", Transmit(0)),
+        ],
+        sources: &["ethernet/ti/am65-cpsw-nuss.c: am65_cpsw_nuss_init_tx_chns, am65_cpsw_nuss_init_rx_chns"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["mtk_soc_eth"],
+        // The first sends, if there are two.
+        bare: Bare::QueueLast,
+        sources: &["ethernet/mediatek/mtk_eth_soc.c: mtk_probe"],
         ..UNKNOWN
     },
     Driver { names: &["veth"], kind: Pair, sources: &["veth.c: veth_get_drvinfo"], ..UNKNOWN },

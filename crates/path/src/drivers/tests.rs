@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use rxlab_base::parse::ethtool::{Counted, QueueStatistics};
 
-use super::{DRIVERS, IrqName, UNKNOWN, facts, irq_names, names, statistics};
+use super::{DRIVERS, UNKNOWN, facts, names, statistics};
 
 #[test]
 fn names_are_unique_and_rows_have_sources() {
@@ -25,20 +25,9 @@ fn names_are_unique_and_rows_have_sources() {
 fn a_row_s_interrupt_names_fit_their_examples() {
     for row in DRIVERS {
         for name in row.irqs {
-            let first = irq_names(Some(row.names[0])).find(|other| other.number_in(name.example).is_some());
+            let first = row.irqs.iter().find(|other| other.numbers_in(name.example).is_some());
             assert_eq!(first, Some(name), "{}: {}", row.names[0], name.example);
         }
-    }
-}
-
-/// A driver without a row is judged by the first of equal names.
-#[test]
-fn a_shared_name_has_one_meaning() {
-    let shared: Vec<&IrqName> = irq_names(None).collect();
-    for name in DRIVERS.iter().flat_map(|row| row.irqs).filter(|name| name.is_shared) {
-        let fitting: Vec<_> = shared.iter().filter(|other| other.number_in(name.example).is_some()).collect();
-        let meanings: Vec<_> = fitting.iter().map(|other| (other.ending, other.number)).collect();
-        assert_eq!(meanings, [(name.ending, name.number)], "{}", name.example);
     }
 }
 

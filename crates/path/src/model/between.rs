@@ -143,7 +143,7 @@ fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> Vec<IrqRates> 
         return Vec::new();
     };
     let rates = |irq: &IrqId, line: &InterruptLine| {
-        let old = before.irqs.get(irq).filter(|old| old.words == line.words)?;
+        let old = before.irqs.get(irq).filter(|old| old.text == line.text)?;
         // A CPU that came online has counts from earlier times.
         let counts = line.counts.iter().filter(|(cpu, _)| before.cpus.contains(**cpu));
         let per_cpu = counts.filter_map(|(cpu, count)| {

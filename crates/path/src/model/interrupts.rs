@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::irq_names::{self, Device, Serves};
 use super::topology::{Contradiction, Nic, NicKind};
-use crate::drivers;
+use crate::drivers::{self, Bare};
 use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source};
 use rxlab_base::parse::{Holder, NetdevNapi, NetdevQueue};
 use rxlab_base::units::{Direction, IrqId, QueueId};
@@ -73,7 +73,7 @@ fn of_veths(
 struct Own<'a> {
     raw: &'a Irq,
     source: Source,
-    /// The receive queues that its name refers to.
+    /// The receive queues that it is known to serve.
     queues: Vec<u32>,
 }
 
@@ -83,28 +83,43 @@ impl Own<'_> {
     }
 }
 
-/// Assigns interrupts to every receive queue; `listed` are those of all MSI lists. Returns those of the
-/// device that belong to no queue, and contradictions between the kernel and a name.
+/// What the machine's other devices say about interrupts.
+pub(super) struct Others<'a> {
+    /// Those of all MSI lists.
+    pub(super) listed: &'a BTreeSet<IrqId>,
+    /// All interfaces of its PCI function, if it is not the only one.
+    pub(super) neighbours: Option<&'a BTreeSet<&'a str>>,
+}
+
+/// Assigns interrupts to every receive queue. Returns those of the device that belong to no queue, or to an unknown one, and
+/// contradictions between the kernel and a name.
+///
+/// An interrupt is a queue's if the kernel says so, or if two facts agree: it is the device's own (its MSI list, or its
+/// name or address in the action), and the driver's row says which queue has such a name or such a place in the order; or
+/// the device has no other interrupt. If two interrupts seem to be one queue's, neither is.
 pub(super) fn attach(
     rx: &mut [RxQueue],
     nic: &RawNic,
     device_path: Option<&str>,
     irqs: &[Irq],
-    listed: &BTreeSet<IrqId>,
+    others: &Others<'_>,
 ) -> (Vec<Irq>, Vec<Contradiction>) {
-    let own = own(rx, nic, device_path, irqs, listed);
+    let own = own(rx, nic, device_path, irqs, others);
     let mut contradictions = Vec::new();
     for queue in &mut *rx {
-        let by_name = || own.iter().filter(|own| own.queues.contains(&queue.index));
+        let known: Vec<&Own<'_>> = own.iter().filter(|own| own.queues.contains(&queue.index)).collect();
         let told = queue.napi.as_ref().and_then(|napi| napi.irq);
         // The kernel may know the number of an interrupt that no driver uses any more.
         let found = told.and_then(|number| irqs.iter().find(|raw| raw.number == number));
         let Some(found) = found else {
-            queue.irqs = by_name().map(Own::attached).collect();
+            queue.irqs = match known[..] {
+                [one] => vec![one.attached()],
+                _ => Vec::new(),
+            };
             continue;
         };
-        if by_name().all(|own| own.raw.number != found.number)
-            && let Some(other) = by_name().next()
+        if known.iter().all(|own| own.raw.number != found.number)
+            && let Some(other) = known.first()
         {
             contradictions.push(Contradiction {
                 queue: QueueId::rx(queue.index),
@@ -120,59 +135,128 @@ pub(super) fn attach(
     (others.map(Own::attached).collect(), contradictions)
 }
 
-/// The interrupts of a device: those of its MSI list that really exist, and those that carry its name and
+/// The interrupts of a device: those of its MSI list that really exist; without any, those that carry its name or address and
 /// are in no other device's list: an interface may have the former name of another one.
 fn own<'a>(
     rx: &[RxQueue],
     nic: &RawNic,
     path: Option<&str>,
     irqs: &'a [Irq],
-    listed: &BTreeSet<IrqId>,
+    others: &Others<'_>,
 ) -> Vec<Own<'a>> {
     let driver = nic.driver.known().map(String::as_str);
     let device = Device { nic: nic.name.as_str(), driver, path };
+    let is_listed = |raw: &Irq| nic.msi_irqs.known().is_some_and(|list| list.contains(&raw.number));
+    let has_list = irqs.iter().any(is_listed);
+    let is_neighbour_s = |action: &str| {
+        others
+            .neighbours
+            .is_some_and(|all| irq_names::words(action).any(|word| word != device.nic && all.contains(word)))
+    };
     let found = irqs.iter().filter_map(|raw| {
-        let own = nic.msi_irqs.known().is_some_and(|list| list.contains(&raw.number));
         let named = || {
-            !listed.contains(&raw.number)
+            !has_list
+                && !others.listed.contains(&raw.number)
                 && raw.actions().any(|action| irq_names::names_device(action, &device))
         };
-        let source = if own { Source::MsiName } else { Source::Name };
-        let serves = || raw.actions().find_map(|action| irq_names::serves(action, &device));
-        (own || named()).then(|| (raw, source, serves()))
+        if !is_listed(raw) && !named() || raw.actions().any(is_neighbour_s) {
+            return None;
+        }
+        let serves = raw.actions().find_map(|action| irq_names::serves(action, &device));
+        Some((raw, if has_list { Source::MsiName } else { Source::Name }, serves))
     });
-    let found: Vec<(&Irq, Source, Option<Serves>)> = found.collect();
-    let count = |kind: fn(&Serves) -> bool| {
-        found.iter().filter_map(|(.., serves)| serves.as_ref()).filter(|s| kind(s)).count()
+    let mut found: Vec<(&Irq, Source, Option<Serves>)> = found.collect();
+    // Sub-functions share the interrupts of their function, whose names do not mean their queues.
+    if is_sub_function(path) {
+        found.iter_mut().for_each(|(.., serves)| *serves = Some(Serves::Other));
+    }
+    let by_name = ByName::new(rx, driver, &found);
+    // An interrupt whose purpose is unknown may be that of any queue; while the interface is down, that of no queue.
+    let is_up = nic.operstate.known().is_none_or(|state| state != "down");
+    let only = match found.iter().filter(|(.., serves)| *serves != Some(Serves::Other)).collect::<Vec<_>>()[..]
+    {
+        [(raw, _, serves)] if *serves == Some(Serves::Device) || rx.len() == 1 && is_up => Some(raw.number),
+        _ => None,
     };
-    // If other interrupts name their queue, one with the bare name is that of the link.
-    let bare_is_link = count(|serves| *serves != Serves::Interface) > 0;
-    let first = first_receiving(found.iter().filter_map(|(.., serves)| *serves), rx.len());
-    let vectors = count(|serves| matches!(serves, Serves::Vector(_)));
-    let bare: Vec<IrqId> = match drivers::facts(driver).irqs_in_queue_order {
-        true => found
-            .iter()
-            .filter(|(.., serves)| *serves == Some(Serves::Interface))
-            .map(|(raw, ..)| raw.number)
-            .collect(),
-        false => Vec::new(),
+    let one = |(raw, source, serves): &(&'a Irq, Source, Option<Serves>)| {
+        let queues = by_name.queues(raw, *serves);
+        if queues.is_empty() && only == Some(raw.number) {
+            return Own { raw, source: Source::Only, queues: rx.iter().map(|queue| queue.index).collect() };
+        }
+        let in_order = *serves == Some(Serves::Device) && !queues.is_empty();
+        Own { raw, source: if in_order { Source::Order } else { *source }, queues }
     };
-    let in_order = |number: IrqId| {
-        let at = bare.iter().position(|bare| *bare == number);
-        rx.get(at?).filter(|_| bare.len() >= rx.len()).map(|queue| queue.index)
-    };
-    let queues = |raw: &Irq, serves| match serves {
-        Some(Serves::Queue(index)) => vec![index],
-        Some(Serves::Vector(index)) if vectors >= rx.len() => vec![index],
-        Some(Serves::Block(block)) => first.and_then(|first| block.checked_sub(first)).into_iter().collect(),
-        Some(Serves::Interface) if bare.len() > 1 => in_order(raw.number).into_iter().collect(),
-        Some(Serves::Interface) if !bare_is_link => rx.iter().map(|queue| queue.index).collect(),
-        Some(Serves::Interface | Serves::Vector(_)) | None => Vec::new(),
-    };
-    found
-        .iter()
-        .map(|(raw, source, serves)| Own { raw, source: *source, queues: queues(raw, *serves) })
-        .collect()
+    found.iter().map(one).collect()
+}
+
+/// True for the interface of a device that is part of a PCI function, such as `mlx5_core.sf.4`.
+fn is_sub_function(path: Option<&str>) -> bool {
+    let device = path.and_then(|path| path.rsplit_once("/net/")).map(|(device, _)| device);
+    let last = device.and_then(|device| device.rsplit('/').next());
+    last.is_some_and(|last| last.contains(".sf."))
+}
+
+/// What the names of a device's interrupts mean together.
+struct ByName {
+    /// Receive queues in use.
+    rx: Vec<u32>,
+    /// Numbers of those that are counted, if there are as many as queues.
+    order: Vec<u32>,
+    lowest: u32,
+    first_block: Option<u32>,
+    /// Those with the bare name of the device that belong to the queues, in their order.
+    bare: Vec<IrqId>,
+}
+
+impl ByName {
+    fn new(rx: &[RxQueue], driver: Option<&str>, found: &[(&Irq, Source, Option<Serves>)]) -> Self {
+        let serves = || found.iter().filter_map(|(.., serves)| *serves);
+        let order: BTreeSet<u32> = serves()
+            .filter_map(|serves| match serves {
+                Serves::Order(number) => Some(number),
+                _ => None,
+            })
+            .collect();
+        let lowest = serves().filter_map(|serves| match serves {
+            Serves::FromLowest(number) => Some(number),
+            _ => None,
+        });
+        let bare = found.iter().filter(|(.., serves)| *serves == Some(Serves::Device));
+        let mut bare: Vec<IrqId> = bare.map(|(raw, ..)| raw.number).collect();
+        // If others name their queue, one with the bare name is that of the link.
+        let is_named = serves().any(|serves| !matches!(serves, Serves::Device | Serves::Other));
+        match drivers::facts(driver).bare {
+            _ if is_named => bare.clear(),
+            Bare::QueuesFirst if bare.len() >= rx.len() => bare.truncate(rx.len()),
+            Bare::QueueLast if rx.len() == 1 => drop(bare.drain(..bare.len().saturating_sub(1))),
+            _ => bare.clear(),
+        }
+        Self {
+            rx: rx.iter().map(|queue| queue.index).collect(),
+            order: if order.len() == rx.len() { order.into_iter().collect() } else { Vec::new() },
+            lowest: lowest.min().unwrap_or_default(),
+            first_block: first_receiving(serves(), rx.len()),
+            bare,
+        }
+    }
+
+    /// The receive queues of an interrupt.
+    fn queues(&self, raw: &Irq, serves: Option<Serves>) -> Vec<u32> {
+        let at =
+            |position: Option<usize>| position.and_then(|at| self.rx.get(at)).copied().into_iter().collect();
+        match serves {
+            Some(Serves::Queues(first, last)) => {
+                self.rx.iter().copied().filter(|rx| (first..=last).contains(rx)).collect()
+            }
+            Some(Serves::FromLowest(number)) => vec![number - self.lowest],
+            Some(Serves::Order(number)) => at(self.order.iter().position(|other| *other == number)),
+            Some(Serves::Block(block)) => {
+                self.first_block.and_then(|first| block.checked_sub(first)).into_iter().collect()
+            }
+            Some(Serves::Device) => at(self.bare.iter().position(|number| *number == raw.number)),
+            Some(Serves::Other) | None => Vec::new(),
+        }
+    }
 }
 
 /// The first block that receives: the driver keeps an even number of blocks, of which the second half receive. `None` if
@@ -219,17 +303,25 @@ impl Nic {
 
 #[cfg(test)]
 mod tests {
-    use super::{Polls, attach};
+    use super::{Others, Polls, attach};
     use crate::model::{Contradiction, DeviceAddress, Irq, Nic, NicKind, RxQueue, Source};
     use crate::sample::{Inventory, Scope};
     use rxlab_base::parse::{Link, NetdevNapi, NetdevQueue};
     use rxlab_base::units::{Fact, IrqId, QueueId};
     use rxlab_sys::RecordedHost;
 
-    /// An interface with this many receive queues, its MSI list 30-39, and these interrupts.
+    /// The same interface with another driver.
+    fn of_driver(driver: &str, mut inventory: Inventory) -> Inventory {
+        let Fact::Known(nics) = &mut inventory.nics else { panic!("read") };
+        nics[0].driver = Fact::Known(driver.to_owned());
+        inventory
+    }
+
+    /// An interface of igb with this many receive queues, its MSI list 30-39, and these interrupts.
     fn inventory(queues: u32, interrupts: &[(u32, &str)]) -> Inventory {
         let mut host = RecordedHost::new()
             .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with_link("sys/class/net/eth0/device/driver", "../../../bus/pci/drivers/igb")
             .with("sys/class/net/eth0/ifindex", "4\n");
         for queue in 0..queues {
             host = host.with(&format!("sys/class/net/eth0/queues/rx-{queue}/rps_cpus"), "0\n");
@@ -276,7 +368,8 @@ mod tests {
         let path = nic.device_path.known().map(String::as_str);
         let irqs = inventory.irqs.known().expect("read");
         let listed = (30..40).chain([50]).map(IrqId).collect();
-        let (others, contradictions) = attach(&mut rx, nic, path, irqs, &listed);
+        let others = Others { listed: &listed, neighbours: None };
+        let (others, contradictions) = attach(&mut rx, nic, path, irqs, &others);
         let pair = |irq: &Irq| (irq.number.0, irq.source);
         let by_queue = rx.iter().map(|queue| queue.irqs.iter().map(pair).collect()).collect();
         (by_queue, others.iter().map(|irq| irq.number.0).collect(), contradictions)
@@ -309,10 +402,18 @@ mod tests {
     }
 
     #[test]
-    fn the_msi_list_is_stronger_than_the_name_alone() {
-        let found = attached(&inventory(2, &[(30, "eth0-TxRx-0"), (41, "eth0-TxRx-1"), (42, "eth1-TxRx-0")]));
-        assert_eq!(found.0, [[(30, Source::MsiName)], [(41, Source::Name)]]);
-        assert_eq!((found.1, found.2), (vec![], vec![]));
+    fn a_name_counts_only_without_an_msi_list() {
+        let interrupts = [(30, "eth0-TxRx-0"), (41, "eth0-TxRx-1"), (42, "eth1-TxRx-0")];
+        assert_eq!(
+            attached(&inventory(2, &interrupts)),
+            (vec![vec![(30, Source::MsiName)], vec![]], vec![], vec![])
+        );
+        // In no list: the name of the interface in a form of its driver, once for each queue.
+        let named = |more: &[(u32, &str)]| {
+            attached(&inventory(2, &[&[(40, "eth0-TxRx-0"), (41, "eth0-TxRx-1")], more].concat()))
+        };
+        assert_eq!(named(&[]).0, [[(40, Source::Name)], [(41, Source::Name)]]);
+        assert_eq!(named(&[(43, "eth0-TxRx-1")]).0, [vec![(40, Source::Name)], vec![]], "which of the two");
     }
 
     #[test]
@@ -338,7 +439,63 @@ mod tests {
         assert_eq!(attached(&shared), (vec![vec![(30, Source::Netlink)]; 2], vec![], vec![]));
         // A device with one vector: it serves all of its queues.
         let legacy = inventory(2, &[(30, "eth0")]);
-        assert_eq!(attached(&legacy), (vec![vec![(30, Source::MsiName)]; 2], vec![], vec![]));
+        assert_eq!(attached(&legacy), (vec![vec![(30, Source::Only)]; 2], vec![], vec![]));
+    }
+
+    /// The numbers of mlx4 are those of no queue: the other interrupt was taken for the only one.
+    #[test]
+    fn a_name_that_says_nothing_may_be_that_of_a_queue() {
+        let actions = [(30, "mlx4-1@0000:00:03.0"), (31, "mlx4-async@pci:0000:00:03.0")];
+        let (queues, others, _) = attached(&of_driver("mlx4_core", inventory(1, &actions)));
+        assert_eq!((queues, others), (vec![vec![]], vec![30, 31]));
+    }
+
+    /// Numbers in the names mean nothing, the order means nothing: 24 queues, no link.
+    #[test]
+    fn a_driver_without_a_row_is_unknown() {
+        let actions = [(30, "eth0-TxRx-0"), (31, "eth0-TxRx-1")];
+        let unknown = attached(&of_driver("no-such-driver", inventory(2, &actions)));
+        assert_eq!(unknown, (vec![vec![]; 2], vec![30, 31], vec![]));
+    }
+
+    #[test]
+    fn numbers_that_count_vectors() {
+        let numbers = |driver: &str, queues, interrupts: &[(u32, &str)]| {
+            let (queues, ..) = attached(&of_driver(driver, inventory(queues, interrupts)));
+            queues.iter().flatten().map(|(number, _)| *number).collect::<Vec<_>>()
+        };
+        let by_two = [(30, "hns3-0000:00:03.0-TxRx-0"), (31, "hns3-0000:00:03.0-TxRx-2")];
+        assert_eq!(numbers("hns3", 2, &by_two), [30, 31]);
+        let behind = [(30, "eth0-tx-0"), (31, "eth0-tx-1"), (32, "eth0-rx-2"), (33, "eth0-rx-3")];
+        assert_eq!(numbers("vmxnet3", 2, &behind), [32, 33]);
+        let from_one = [
+            (30, "mlx5_async0@pci:0000:00:03.0"),
+            (31, "mlx5_comp1@pci:0000:00:03.0"),
+            (32, "mlx5_comp2@pci:0000:00:03.0"),
+        ];
+        assert_eq!(numbers("mlx5_core", 2, &from_one), [31, 32]);
+        assert_eq!(
+            numbers("ice", 4, &[(30, "ice-eth0-TxRx-0-1"), (31, "ice-eth0-TxRx-2-3")]),
+            [30, 30, 31, 31]
+        );
+    }
+
+    /// Two ports of one function: each has the interrupts of its name.
+    #[test]
+    fn interrupts_of_a_neighbour_are_not_its_own() {
+        let inventory = of_driver("cxgb4", inventory(1, &[(30, "eth0-Rx0"), (31, "eth1-Rx0")]));
+        let nic = &inventory.nics.known().expect("read")[0];
+        let (listed, ports) = (Default::default(), ["eth0", "eth1"].into());
+        let mut rx = nic.rx.clone();
+        let others = Others { listed: &listed, neighbours: Some(&ports) };
+        let (others, _) = attach(
+            &mut rx,
+            nic,
+            nic.device_path.known().map(String::as_str),
+            inventory.irqs.known().expect("read"),
+            &others,
+        );
+        assert_eq!((rx[0].irqs[0].number, others.len()), (IrqId(30), 0));
     }
 
     #[test]
@@ -358,12 +515,12 @@ mod tests {
         let mut interrupts: Vec<(u32, &str)> = (30..).zip(names.iter().map(String::as_str)).collect();
         interrupts.push((38, "gve-mgmnt@pci:0000:00:03.0"));
         // Four blocks each way, of which two are in use.
-        let (queues, others, _) = attached(&inventory(2, &interrupts));
+        let (queues, others, _) = attached(&of_driver("gve", inventory(2, &interrupts)));
         assert_eq!(queues, [[(34, Source::MsiName)], [(35, Source::MsiName)]]);
         assert_eq!(others, [30, 31, 32, 33, 36, 37, 38]);
         // A table that ends early, or lacks a block in the middle.
         for rest in [&interrupts[..2], &interrupts[..5], &[&interrupts[..3], &interrupts[4..]].concat()] {
-            let (queues, ..) = attached(&inventory(2, rest));
+            let (queues, ..) = attached(&of_driver("gve", inventory(2, rest)));
             assert_eq!(queues, [vec![], vec![]], "{rest:?}");
         }
     }
@@ -371,20 +528,18 @@ mod tests {
     #[test]
     fn interrupts_of_one_name_are_in_the_order_of_the_queues() {
         let bare = [(32, "eth0"), (33, "eth0"), (35, "eth0")];
-        let of_driver = |driver: &str, queues, interrupts: &[(u32, &str)]| {
-            let mut inventory = inventory(queues, interrupts);
-            let Fact::Known(nics) = &mut inventory.nics else { panic!("read") };
-            nics[0].driver = Fact::Known(driver.to_owned());
-            let (queues, others, _) = attached(&inventory);
+        let of = |driver: &str, queues, interrupts: &[(u32, &str)]| {
+            let (queues, others, _) = attached(&of_driver(driver, inventory(queues, interrupts)));
             let numbers = |irqs: &Vec<(u32, Source)>| irqs.iter().map(|(number, _)| *number).collect();
             (queues.iter().map(numbers).collect::<Vec<Vec<u32>>>(), others)
         };
         // The last is the link's.
-        assert_eq!(of_driver("atlantic", 2, &bare), (vec![vec![32], vec![33]], vec![35]));
-        assert_eq!(of_driver("atlantic", 4, &bare), (vec![vec![]; 4], vec![32, 33, 35]));
-        assert_eq!(of_driver("atlantic", 1, &bare[..1]), (vec![vec![32]], vec![]));
+        assert_eq!(of("atlantic", 2, &bare), (vec![vec![32], vec![33]], vec![35]));
+        assert_eq!(of("atlantic", 4, &bare), (vec![vec![]; 4], vec![32, 33, 35]));
+        assert_eq!(of("atlantic", 1, &bare[..1]), (vec![vec![32]], vec![]));
+        assert_eq!(of("mtk_soc_eth", 1, &bare[..2]), (vec![vec![33]], vec![32]));
         // Of other drivers, each interrupt may be that of any queue.
-        assert_eq!(of_driver("bcmgenet", 2, &bare[..2]), (vec![vec![32, 33]; 2], vec![]));
+        assert_eq!(of("bcmgenet", 2, &bare[..2]), (vec![vec![]; 2], vec![32, 33]));
     }
 
     /// The former eth0 has another name: its interrupts still carry the old one.
@@ -398,10 +553,11 @@ mod tests {
     #[test]
     fn fewer_vectors_than_queues_are_linked_to_none() {
         let actions = [(31, "i40e-eth0-TxRx-0"), (32, "i40e-eth0-TxRx-1")];
-        let (queues, others, contradictions) = attached(&inventory(4, &actions));
+        let with = |queues| attached(&of_driver("i40e", inventory(queues, &actions)));
+        let (queues, others, contradictions) = with(4);
         assert!(queues.iter().all(Vec::is_empty), "{queues:?}");
         assert_eq!((others, contradictions.len()), (vec![31, 32], 0));
-        assert_eq!(attached(&inventory(2, &actions)).0[1], [(32, Source::MsiName)]);
+        assert_eq!(with(2).0[1], [(32, Source::MsiName)]);
     }
 
     /// A virtio device with four pairs of queues, of which two are in use.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::interrupts::{self, Polls};
+use super::interrupts::{self, Others, Polls};
 use super::listeners::{self, Listener};
 use super::stack::{self, Stack};
 use crate::drivers::{self, Driver, Kind};
@@ -206,7 +206,7 @@ impl fmt::Display for DeviceAddress {
 pub enum NicKind {
     /// Has a device on a bus: it takes interrupts.
     Device,
-    /// Virtual: veth, bridge, bond, tunnel. No interrupts of its own.
+    /// Virtual: veth, bridge, bond, tunnel, port of a switch. No interrupts of its own.
     Virtual,
     /// `lo`: receives inside the sender's system call; steering verdicts on it are refused.
     Loopback,
@@ -300,7 +300,23 @@ fn nics(inventory: &Inventory) -> Vec<Nic> {
     let polls = Polls::new(inventory);
     let raw = || inventory.nics.known().into_iter().flatten();
     let listed: BTreeSet<IrqId> = raw().flat_map(|raw| raw.msi_irqs.known()).flatten().copied().collect();
-    let mut nics: Vec<Nic> = raw().map(|raw| nic(raw, irqs, &listed, &polls)).collect();
+    // The packets of a switch's port come by the interrupts of the interface below it.
+    let links = inventory.links.known().into_iter().flatten();
+    let ports: BTreeSet<&NicName> =
+        links.filter(|link| link.kind.as_deref() == Some("dsa")).map(|link| &link.name).collect();
+    let mut functions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for raw in raw() {
+        if let Some(function) = function(raw) {
+            functions.entry(function).or_default().insert(raw.name.as_str());
+        }
+    }
+    functions.retain(|_, nics| nics.len() > 1);
+    let nic = |raw: &RawNic| {
+        let neighbours = function(raw).and_then(|function| functions.get(function));
+        let others = Others { listed: &listed, neighbours };
+        nic(raw, ports.contains(&raw.name), irqs, &others, &polls)
+    };
+    let mut nics: Vec<Nic> = raw().map(nic).collect();
     // One PCI function can have several interfaces without distinct ports (representors of a switch's
     // virtual functions). The journal could not distinguish two with one address.
     let mut users: BTreeMap<DeviceAddress, usize> = BTreeMap::new();
@@ -314,12 +330,16 @@ fn nics(inventory: &Inventory) -> Vec<Nic> {
     nics
 }
 
-/// `listed` are the interrupts of all MSI lists.
-fn nic(raw: &RawNic, irqs: &[Irq], listed: &BTreeSet<IrqId>, polls: &Polls<'_>) -> Nic {
+fn function(nic: &RawNic) -> Option<&str> {
+    nic.device_path.known().filter(|path| !path.contains("/virtual/")).and_then(|path| pci_function(path))
+}
+
+/// `is_port` is true for a port of a switch (DSA).
+fn nic(raw: &RawNic, is_port: bool, irqs: &[Irq], others: &Others<'_>, polls: &Polls<'_>) -> Nic {
     let path = raw.device_path.known().map(String::as_str);
     let kind = match path {
         _ if raw.name.as_str() == "lo" => NicKind::Loopback,
-        Some(path) if !path.contains("/virtual/") => NicKind::Device,
+        Some(path) if !path.contains("/virtual/") && !is_port => NicKind::Device,
         _ => NicKind::Virtual,
     };
     let mut rx = raw.rx.clone();
@@ -329,7 +349,7 @@ fn nic(raw: &RawNic, irqs: &[Irq], listed: &BTreeSet<IrqId>, polls: &Polls<'_>) 
         queue.held_by = polls.holder(*ifindex, queue.index);
     }
     let (other_irqs, contradictions) = match kind {
-        NicKind::Device => interrupts::attach(&mut rx, raw, path, irqs, listed),
+        NicKind::Device => interrupts::attach(&mut rx, raw, path, irqs, others),
         NicKind::Virtual | NicKind::Loopback => (Vec::new(), Vec::new()),
     };
     Nic {
@@ -380,6 +400,7 @@ mod tests {
             .with("sys/devices/system/cpu/cpu0/topology/core_id", "0\n")
             .with_link("sys/devices/system/cpu/cpu0/node0", "../../node/node0")
             .with_link("sys/class/net/eth0", device)
+            .with_link("sys/class/net/eth0/device/driver", "../../../bus/virtio/drivers/virtio_net")
             .with("sys/class/net/eth0/operstate", "up\n")
             .with("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n")
             .with("sys/class/net/eth0/queues/rx-0/rps_flow_cnt", "x\n")
@@ -439,7 +460,7 @@ mod tests {
             (numbers(&model.nics[0].rx[0].irqs), numbers(&model.nics[0].other_irqs))
         };
         assert_eq!(with(" 37: 7 0 PCI-MSI 1-edge eth0\n"), (vec![37], vec![]));
-        let several = " 37: 0 0 PCI-MSIX 0-edge eth0\n 38: 7 0 PCI-MSIX 1-edge eth0-rx-0\n";
+        let several = " 37: 0 0 PCI-MSIX 0-edge eth0\n 38: 7 0 PCI-MSIX 1-edge virtio2-input.0\n";
         assert_eq!(with(several), (vec![38], vec![37]));
     }
 

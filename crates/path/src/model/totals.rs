@@ -43,7 +43,7 @@ impl Totals {
         }
         let earlier = before.and_then(|before| before.interrupts.known());
         for (irq, line) in counters.interrupts.known().into_iter().flat_map(|all| &all.irqs) {
-            let old = earlier.and_then(|all| all.irqs.get(irq)).filter(|old| old.words == line.words);
+            let old = earlier.and_then(|all| all.irqs.get(irq)).filter(|old| old.text == line.text);
             let count = |counts: Option<&BTreeMap<CpuId, u64>>, cpu: &CpuId| {
                 // Unsigned int in the kernel.
                 counts.and_then(|counts| counts.get(cpu)).map_or(0, |count| *count as u32)
@@ -142,7 +142,7 @@ fn keep_known(now: Counters, before: Option<Counters>) -> Counters {
 /// `now`, with the counts of CPUs that went offline: they go on there.
 fn with_offline(mut now: Interrupts, before: &Interrupts) -> Interrupts {
     for (irq, line) in &mut now.irqs {
-        let Some(old) = before.irqs.get(irq).filter(|old| old.words == line.words) else { continue };
+        let Some(old) = before.irqs.get(irq).filter(|old| old.text == line.text) else { continue };
         for (cpu, count) in old.counts.iter().filter(|(cpu, _)| !now.cpus.contains(**cpu)) {
             line.counts.insert(*cpu, *count);
         }

@@ -36,16 +36,22 @@ impl Irq {
     }
 }
 
-/// Source of an interrupt's assignment to a device and a queue, strongest first.
+/// Proof that an interrupt is a queue's, strongest first: the kernel's word, or two facts that agree. An interrupt of no
+/// queue has the fact by which it is the device's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The kernel: netdev netlink, queue -> NAPI -> interrupt.
     Netlink,
-    /// The device's MSI list contains it, and its action name identifies the queue.
+    /// The device's MSI list contains it, and the driver gives such a name to the queue's.
     MsiName,
-    /// Its action name contains the device's name and identifies the queue; it is in no MSI list.
+    /// It has the bare name of the device or of the interface, and the driver requests those in this order.
+    Order,
+    /// The device has no other interrupt that may receive.
+    Only,
+    /// Its action name contains the name or the address of the device, and the driver gives such a name to the queue's; the
+    /// device has no MSI list.
     #[default]
     Name,
 }

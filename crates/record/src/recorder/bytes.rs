@@ -37,6 +37,19 @@ pub(super) fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
 }
 
+/// Bytes that may still be allocated for what is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget(pub(super) u64);
+
+impl Budget {
+    /// Takes `count` times `bytes`; must come before they are allocated.
+    pub(super) fn take(&mut self, count: usize, bytes: usize) -> Result<(), Malformed> {
+        let bytes = (count as u64).checked_mul(bytes as u64).ok_or(Malformed)?;
+        self.0 = self.0.checked_sub(bytes).ok_or(Malformed)?;
+        Ok(())
+    }
+}
+
 /// Takes values off the front of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);

@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::bytes::{Cursor, Malformed, push_bytes, push_number, push_signed, unzigzag, zigzag};
+use super::bytes::{Budget, Cursor, Malformed, push_bytes, push_number, push_signed, unzigzag, zigzag};
 use super::numbers::Deltas;
-use super::tick::{CLOCK_NS, Change, GONE, NUMBERS, Tick, WHOLE};
+use super::tick::{CHANGE, CLOCK_NS, Change, DELTA, GONE, Key, NUMBERS, TICK, Tick, WHOLE};
 
 /// A block is compressed once and kept for weeks.
 const LEVEL: i32 = 19;
-/// Most bytes that a section may unpack to.
-const LIMIT: u64 = 256 << 20;
+/// Most bytes that all sections together may unpack to.
+const LIMIT: u64 = 128 << 20;
 
 /// Parts of a block; each is compressed by itself, because its bytes resemble each other.
 #[derive(Debug, Default)]
@@ -144,18 +144,18 @@ fn push_run(sections: &mut Sections, run: &[(usize, &Change)]) {
     }
 }
 
-/// The ticks of a block.
-pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Tick>, Malformed> {
+/// The ticks of a block, if they fit into the budget. Counts in a block are only its claims: a small block can describe
+/// ticks without end.
+pub(super) fn unpack(bytes: &[u8], mut budget: Budget) -> Result<Vec<Tick>, Malformed> {
     let mut cursor = Cursor(bytes);
     let mut sections = Sections::default();
+    let mut left = Budget(LIMIT);
     for section in sections.all() {
         let length = cursor.number()?;
-        if length > LIMIT {
-            return Err(Malformed);
-        }
+        left.take(usize::try_from(length).map_err(|_| Malformed)?, 1)?;
         *section = zstd::bulk::decompress(cursor.bytes()?, length as usize).map_err(|_| Malformed)?;
     }
-    let mut ticks = times(&mut Cursor(&sections.times))?;
+    let mut ticks = times(&mut Cursor(&sections.times), &mut budget)?;
     let [mut keys, mut kinds, mut pauses, mut contents] =
         [&sections.keys, &sections.kinds, &sections.pauses, &sections.contents]
             .map(|section| Cursor(section));
@@ -166,8 +166,11 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Tick>, Malformed> {
         high: Cursor(&sections.high),
     };
     for _ in 0..keys.count()? {
-        let key = String::from_utf8(keys.bytes()?.to_vec()).map_err(|_| Malformed)?;
+        let key = std::str::from_utf8(keys.bytes()?).map_err(|_| Malformed)?;
         let count = usize::try_from(keys.number()?).map_err(|_| Malformed)?;
+        budget.take(key.len(), 1)?;
+        budget.take(count, CHANGE)?;
+        let key = Key::from(key);
         let kinds = kinds.take(count)?;
         let mut indexes = Vec::with_capacity(count);
         let mut next = 0usize;
@@ -181,8 +184,12 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Tick>, Malformed> {
         for run in kinds.chunk_by(|a, b| *a == NUMBERS && *b == NUMBERS) {
             let changes = match run[0] {
                 GONE => vec![Change::Gone],
-                WHOLE => vec![Change::Whole(contents.bytes()?.to_vec())],
-                NUMBERS => planes.run(run.len())?.into_iter().map(Change::Numbers).collect(),
+                WHOLE => {
+                    let bytes = contents.bytes()?;
+                    budget.take(bytes.len(), 1)?;
+                    vec![Change::Whole(bytes.to_vec())]
+                }
+                NUMBERS => planes.run(run.len(), &mut budget)?.into_iter().map(Change::Numbers).collect(),
                 _ => return Err(Malformed),
             };
             for (change, index) in changes.into_iter().zip(&mut indexes) {
@@ -193,8 +200,9 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Tick>, Malformed> {
     Ok(ticks)
 }
 
-fn times(cursor: &mut Cursor<'_>) -> Result<Vec<Tick>, Malformed> {
+fn times(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Vec<Tick>, Malformed> {
     let count = cursor.count()?;
+    budget.take(count, TICK)?;
     let mut ticks = Vec::with_capacity(count);
     let (mut at, mut now, mut pause) = (0i64, 0i64, 0i64);
     for _ in 0..count {
@@ -219,7 +227,7 @@ struct Planes<'a> {
 
 impl Planes<'_> {
     /// The deltas of the next `length` changes.
-    fn run(&mut self, length: usize) -> Result<Vec<Deltas>, Malformed> {
+    fn run(&mut self, length: usize, budget: &mut Budget) -> Result<Vec<Deltas>, Malformed> {
         let mut run = vec![Deltas::new(); length];
         let mut next = 0u32;
         for _ in 0..self.columns.count()? {
@@ -242,6 +250,7 @@ impl Planes<'_> {
                 }
             }
             for (deltas, value) in run.iter_mut().zip(values).filter(|(_, value)| *value != 0) {
+                budget.take(1, DELTA)?;
                 deltas.push((at, unzigzag(value)));
             }
         }
@@ -253,8 +262,10 @@ impl Planes<'_> {
 mod tests {
     use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-    use super::{pack, unpack};
-    use crate::recorder::tick::{CLOCK_NS, Change, Keys, Tick};
+    use super::{Sections, pack, push_bytes, push_number, unpack};
+    use crate::recorder::bytes::{Budget, Malformed};
+    use crate::recorder::segment::MEMORY;
+    use crate::recorder::tick::{CLOCK_NS, Change, Keys, NUMBERS, Tick, WHOLE};
 
     fn changes() -> impl Strategy<Value = Change> {
         let deltas = proptest::collection::btree_map(0u32..9, any::<i64>(), 1..5).prop_map(|deltas| {
@@ -269,16 +280,66 @@ mod tests {
         let changes = proptest::collection::btree_map("[fl]proc/[a-d]", changes(), 0..4);
         let tick =
             (any::<i32>(), any::<u32>(), any::<bool>(), changes).prop_map(|(at, now, is_full, changes)| {
-                let changes = changes.into_iter().collect();
+                let changes = changes.into_iter().map(|(key, change)| (key.into(), change)).collect();
                 Tick { at_ms: i64::from(at) << 10, now_ns: u64::from(now) * CLOCK_NS, is_full, changes }
             });
         proptest::collection::vec(tick, 0..9)
     }
 
+    /// Blocks of a few kilobytes that claim to hold gigabytes.
+    #[test]
+    fn a_small_block_stays_small() {
+        let number = |number: u64| {
+            let mut bytes = Vec::new();
+            push_number(&mut bytes, number);
+            bytes
+        };
+        let block = |fill: &dyn Fn(&mut Sections)| {
+            let times = [number(1), vec![1, 0, 0]].concat();
+            let mut sections = Sections { times, keys: number(0), ..Sections::default() };
+            fill(&mut sections);
+            let mut out = Vec::new();
+            for section in sections.all() {
+                push_number(&mut out, section.len() as u64);
+                push_bytes(&mut out, &zstd::bulk::compress(section, 3).expect("compressed"));
+            }
+            out
+        };
+        let many = 60 << 20;
+        let one_key = |sections: &mut Sections, kind: u8| {
+            sections.keys = [number(1), number(1), b"f".to_vec(), number(many as u64)].concat();
+            sections.kinds = vec![kind; many];
+            sections.pauses = vec![0; many];
+            sections.times = [number(many as u64), vec![0; 3 * many]].concat();
+        };
+        let blocks = [
+            block(&|sections| sections.times = [number(many as u64), vec![0; 2 * many]].concat()),
+            block(&|sections| one_key(sections, NUMBERS)),
+            block(&|sections| {
+                one_key(sections, WHOLE);
+                sections.times = [number(1), vec![1, 0, 0]].concat();
+            }),
+            block(&|sections| sections.contents = vec![0; 129 << 20]),
+        ];
+        for block in blocks {
+            assert!(block.len() < 64 << 10, "{} bytes", block.len());
+            assert_eq!(unpack(&block, Budget(MEMORY)), Err(Malformed));
+        }
+    }
+
     proptest! {
         #[test]
+        fn what_fits_is_unpacked_and_nothing_more(ticks in ticks()) {
+            let needed: u64 = ticks.iter().map(Tick::memory).sum();
+            let block = pack(&ticks).expect("packed");
+            prop_assert_eq!(unpack(&block, Budget(needed + 99)), Ok(ticks));
+            let too_few = Budget(needed.saturating_sub(1));
+            prop_assert!(needed == 0 || unpack(&block, too_few).is_err());
+        }
+
+        #[test]
         fn what_is_packed_is_unpacked(ticks in ticks()) {
-            prop_assert_eq!(unpack(&pack(&ticks).expect("packed")), Ok(ticks));
+            prop_assert_eq!(unpack(&pack(&ticks).expect("packed"), Budget(MEMORY)), Ok(ticks));
         }
 
         #[test]
@@ -297,13 +358,13 @@ mod tests {
             let at = at.index(bytes.len());
             bytes[at] = byte;
             // It may still be a block, of other values.
-            if let Ok(others) = unpack(&bytes) {
+            if let Ok(others) = unpack(&bytes, Budget(MEMORY)) {
                 // Its keys may be in another order.
                 let times = |ticks: Vec<Tick>| ticks.iter().map(|tick| (tick.at_ms, tick.now_ns, tick.is_full)).collect::<Vec<_>>();
-                let again = unpack(&pack(&others).expect("packed")).expect("written by us");
+                let again = unpack(&pack(&others).expect("packed"), Budget(MEMORY)).expect("written by us");
                 prop_assert_eq!(times(again), times(others));
             }
-            prop_assert!(unpack(&bytes[..at]).is_err(), "cut short");
+            prop_assert!(unpack(&bytes[..at], Budget(MEMORY)).is_err(), "cut short");
             if let Ok(tick) = Tick::decode(&bytes, &mut Keys::default()) {
                 prop_assert_eq!(Tick::decode(&tick.encode(&Keys::default()), &mut Keys::default()), Ok(tick));
             }

@@ -165,10 +165,10 @@ impl<S: Storage> Ring<S> {
     }
 
     fn contents(&self, listed: &Listed) -> Result<Option<Contents>, WindowError> {
-        let mut bytes = self.bytes(&listed.name, u64::MAX)?;
+        let mut bytes = self.bytes(&listed.name, segment::FILE)?;
         if bytes.is_none() {
             // Packed since it was listed.
-            bytes = self.bytes(&listed.name.replace(LOG, PACKED), u64::MAX)?;
+            bytes = self.bytes(&listed.name.replace(LOG, PACKED), segment::FILE)?;
         }
         let Some(bytes) = bytes else { return Ok(None) };
         segment::read(&bytes).map_err(|error| failed(listed, error))

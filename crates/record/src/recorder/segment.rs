@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::bytes::Malformed;
+use super::bytes::{Budget, Malformed};
 use super::pack::{pack, unpack};
 use super::reader::Gap;
 use super::tick::{Keys, Tick};
@@ -24,6 +24,12 @@ const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 /// Most bytes that one tick may unpack to.
 const LIMIT: u64 = 64 << 20;
+/// Most bytes that the ticks of a segment take in memory.
+pub(super) const MEMORY: u64 = 256 << 20;
+/// Largest file that is read: a log of [`MEMORY`] bytes is far smaller.
+pub(super) const FILE: u64 = 96 << 20;
+/// Power of two of the memory that decompressing a tick may take; the bytes can request 128 MiB and more.
+const WINDOW: u32 = 23;
 
 /// A file of the ring that cannot be read.
 #[derive(Debug, Error)]
@@ -167,16 +173,16 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Contents>, SegmentError> {
     let mut rest = bytes;
     let Some(head) = head(&mut rest)? else { return Ok(None) };
     let ticks = match &head.packed {
-        Some(_) => unpack(next_record(&mut rest).ok_or(SegmentError::Damaged)?)?,
+        Some(_) => unpack(next_record(&mut rest).ok_or(SegmentError::Damaged)?, Budget(MEMORY))?,
         None => log(rest),
     };
     Ok((!ticks.is_empty()).then_some(Contents { head, ticks }))
 }
 
-/// The ticks of a log, up to the first that is torn.
+/// The ticks of a log, up to the first that is torn or does not fit into [`MEMORY`].
 fn log(mut rest: &[u8]) -> Vec<Tick> {
     let mut keys = Keys::default();
-    let mut ticks = Vec::new();
+    let (mut ticks, mut budget) = (Vec::new(), Budget(MEMORY));
     while let Some(contents) = next_record(&mut rest) {
         let tick = match contents.split_first() {
             Some((&PLAIN, bytes)) => Tick::decode(bytes, &mut keys).ok(),
@@ -185,7 +191,7 @@ fn log(mut rest: &[u8]) -> Vec<Tick> {
             }
             _ => None,
         };
-        let Some(tick) = tick else { break };
+        let Some(tick) = tick.filter(|tick| budget.take(tick.memory() as usize, 1).is_ok()) else { break };
         ticks.push(tick);
     }
     ticks
@@ -194,7 +200,9 @@ fn log(mut rest: &[u8]) -> Vec<Tick> {
 /// Unpacks a tick, up to [`LIMIT`] bytes.
 fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
-    zstd::stream::Decoder::new(bytes)?.take(LIMIT).read_to_end(&mut out)?;
+    let mut decoder = zstd::stream::Decoder::new(bytes)?;
+    decoder.window_log_max(WINDOW)?;
+    decoder.take(LIMIT).read_to_end(&mut out)?;
     Ok(out)
 }
 
@@ -212,7 +220,7 @@ mod tests {
             at_ms: 1_000 * i64::from(at),
             now_ns: 1_000_000_000 * u64::from(at),
             is_full: at == 0,
-            changes: vec![("fproc/stat".to_owned(), change(at))],
+            changes: vec![("fproc/stat".into(), change(at))],
         };
         (0..4).map(tick).collect()
     }
@@ -248,6 +256,25 @@ mod tests {
             }
         }
         assert_eq!(read(&bytes).expect("a log").expect("ticks").ticks, ticks());
+    }
+
+    /// Each tick is small on disk and fits by itself.
+    #[test]
+    fn a_small_log_stays_small() {
+        let tick = |at: i64| Tick {
+            at_ms: at,
+            now_ns: 0,
+            is_full: true,
+            changes: vec![("fa".into(), Change::Whole(vec![0; 60 << 20]))],
+        };
+        let (mut bytes, mut keys) = (begin(&Head::new(1_000)), Keys::default());
+        for at in 0..6 {
+            bytes.extend(tick_record(&tick(at), &keys).expect("compressed"));
+            keys.learn(&tick(at));
+        }
+        assert!(bytes.len() < 64 << 10, "{} bytes", bytes.len());
+        let read = read(&bytes).expect("a log").expect("ticks").ticks;
+        assert!(read.iter().map(Tick::memory).sum::<u64>() <= super::MEMORY && read.len() == 4);
     }
 
     #[test]

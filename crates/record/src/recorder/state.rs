@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::numbers::{Coding, Numbers};
 use super::observer::{FAILURE, FILE, LINK, LIST, Observed};
-use super::tick::{Change, Tick};
+use super::tick::{Change, Key, Tick};
 use rxlab_sys::{RecordedHost, Recording};
 
 /// Everything recorded of a machine at one tick, by key.
@@ -40,7 +40,7 @@ impl Entry {
 impl State {
     /// What leads from here to `observed`. Entries that were not observed stay as they are, but for those below names
     /// that are no longer in their directory.
-    pub(super) fn changes(&self, observed: Observed) -> Vec<(String, Change)> {
+    pub(super) fn changes(&self, observed: Observed) -> Vec<(Key, Change)> {
         let mut gone = BTreeSet::new();
         let mut changes = Vec::new();
         for (key, seen) in &observed {
@@ -61,16 +61,16 @@ impl State {
             match seen {
                 None => {
                     if before.is_some() {
-                        changes.push((key, Change::Gone));
+                        changes.push((key.into(), Change::Gone));
                     }
                 }
                 Some(bytes) => {
                     let after = Entry::new(&key, bytes);
-                    changes.extend(change(before, after).map(|change| (key, change)));
+                    changes.extend(change(before, after).map(|change| (key.into(), change)));
                 }
             }
         }
-        changes.extend(gone.into_iter().map(|key| (key, Change::Gone)));
+        changes.extend(gone.into_iter().map(|key| (key.into(), Change::Gone)));
         changes
     }
 
@@ -96,12 +96,12 @@ impl State {
     pub(super) fn apply(&mut self, tick: &Tick) -> bool {
         self.now_ns = tick.now_ns;
         tick.changes.iter().all(|(key, change)| match change {
-            Change::Gone => self.entries.remove(key).is_some(),
+            Change::Gone => self.entries.remove(&**key).is_some(),
             Change::Whole(bytes) => {
-                self.entries.insert(key.clone(), Entry::new(key, bytes.clone()));
+                self.entries.insert(key.to_string(), Entry::new(key, bytes.clone()));
                 true
             }
-            Change::Numbers(deltas) => match self.entries.get_mut(key) {
+            Change::Numbers(deltas) => match self.entries.get_mut(&**key) {
                 Some(Entry::Numbers(numbers)) => numbers.advance(deltas),
                 _ => false,
             },
@@ -180,7 +180,7 @@ mod tests {
             .with_failure("sys/secret", Cause::Denied)
             .at_ns(200_000);
         let tick = observe(&state, &second, look);
-        assert!(tick.changes.contains(&("fproc/7/stat".to_owned(), Change::Gone)));
+        assert!(tick.changes.contains(&("fproc/7/stat".into(), Change::Gone)));
         assert!(state.apply(&tick));
         let host = state.host();
         assert_eq!(host.now_ns(), 200_000);

@@ -8,11 +8,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use thiserror::Error;
 
 use rxlab_base::atomic::{self, if_there};
-use rxlab_change::journal::{make_directory, sync_directory};
+use rxlab_change::journal::{make_private_directory, sync_directory};
 
 /// Keeps the files of a ring. Errors are those of the file system. Only the one recorder that holds the lock may
 /// change files; readers must expect them to grow and to go away meanwhile.
@@ -28,6 +28,8 @@ pub trait Storage: Send {
     /// Creates or replaces a file. Must be atomic: after a crash the old or the new one is there.
     fn replace(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
     fn remove(&mut self, name: &str) -> io::Result<()>;
+    /// Creates a file that takes `bytes` on disk, or leaves none. Removing it frees them.
+    fn set_aside(&mut self, name: &str, bytes: u64) -> io::Result<()>;
 }
 
 #[derive(Debug)]
@@ -74,7 +76,7 @@ impl Disk {
     pub fn for_writing(state: &Path) -> Result<Self, Locked> {
         let directory = state.join("record");
         let failed = |error| Locked::Io { directory: directory.clone(), error };
-        make_directory(state).map_err(failed)?;
+        make_private_directory(state).map_err(failed)?;
         match DirBuilder::new().mode(0o700).create(&directory) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(failed)?,
@@ -144,6 +146,17 @@ impl Storage for Disk {
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
         std::fs::remove_file(self.directory.join(name))
+    }
+
+    fn set_aside(&mut self, name: &str, bytes: u64) -> io::Result<()> {
+        let path = self.directory.join(name);
+        let file = Self::options().write(true).open(&path)?;
+        let allocated = fallocate(&file, FallocateFlags::empty(), 0, bytes);
+        allocated.map_err(|errno| {
+            // Part of it may have been allocated.
+            let _ = std::fs::remove_file(&path);
+            errno.into()
+        })
     }
 }
 

@@ -5,7 +5,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Begun, Gap, Intervals, Limits, Recorder, Ring, Storage};
+use super::writer::RESERVE;
+use super::{Gap, Intervals, Limits, Recorder, Ring, Storage};
 use rxlab_base::units::CpuId;
 use rxlab_sys::{Host, RecordedHost};
 
@@ -17,6 +18,8 @@ struct Memory(Arc<Mutex<Files>>);
 struct Files {
     files: BTreeMap<String, Vec<u8>>,
     capacity: Option<usize>,
+    /// Bytes of other programs, which take whatever becomes free.
+    others: Option<usize>,
 }
 
 impl Memory {
@@ -34,8 +37,13 @@ impl Files {
         self.files.values().map(Vec::len).sum()
     }
 
-    fn fits(&self, more: usize) -> bool {
-        self.capacity.is_none_or(|capacity| self.used() + more <= capacity)
+    fn fits(&mut self, more: usize) -> bool {
+        let used = self.used();
+        let Some(capacity) = self.capacity else { return true };
+        if let Some(others) = &mut self.others {
+            *others = (*others).max(capacity.saturating_sub(used));
+        }
+        used + self.others.unwrap_or(0) + more <= capacity
     }
 }
 
@@ -82,6 +90,13 @@ impl Storage for Memory {
     fn remove(&mut self, name: &str) -> io::Result<()> {
         self.with(|disk| disk.files.remove(name).map(drop)).ok_or_else(missing)
     }
+
+    fn set_aside(&mut self, name: &str, bytes: u64) -> io::Result<()> {
+        if self.with(|disk| disk.files.contains_key(name)) {
+            return Ok(());
+        }
+        self.replace(name, &vec![0; bytes as usize])
+    }
 }
 
 /// A time of day.
@@ -117,9 +132,7 @@ fn limits(size: u64) -> Limits {
 }
 
 fn begin(disk: &Memory, size: u64) -> Recorder<Memory> {
-    let Begun { recorder, unreadable } = Recorder::begin(disk.clone(), limits(size)).expect("begun");
-    assert!(unreadable.is_empty(), "{unreadable:?}");
-    recorder
+    Recorder::begin(disk.clone(), limits(size)).expect("begun")
 }
 
 fn at(second: i64) -> i64 {
@@ -167,7 +180,8 @@ fn a_ring_wraps_and_keeps_the_newest() {
     assert_eq!(seen, (first..4_000).collect::<Vec<_>>());
     let span = ring(&disk).span().expect("readable").expect("recorded");
     assert_eq!((span.first_ms, span.last_ms, span.ticks), (at(first), at(3_999), (4_000 - first) as u64));
-    assert_eq!((span.bytes, span.gaps), (disk.used() as u64, Vec::new()));
+    let reserved = disk.with(|disk| disk.files[RESERVE].len());
+    assert_eq!((span.bytes, span.gaps), ((disk.used() - reserved) as u64, Vec::new()));
 }
 
 #[test]
@@ -222,10 +236,12 @@ fn a_log_is_packed_by_the_next_recorder() {
     let disk = Memory::default();
     record(&mut begin(&disk, 1 << 20), 0..20);
     let (name, log) = disk.with(|disk| disk.files.clone().pop_first().expect("a log"));
+    assert!(name.ends_with(".log"), "{name}");
     disk.with(|disk| disk.files.get_mut(&name).expect("it").extend_from_slice(&[7; 30]));
     assert_eq!(check(&disk), (0..20).collect::<Vec<_>>(), "the torn end is left out");
-    let mut next = begin(&disk, 1 << 20);
+    begin(&disk, 1 << 20).finish().expect("packed");
     assert!(!disk.with(|disk| disk.files.contains_key(&name)), "packed");
+    let mut next = begin(&disk, 1 << 20);
     disk.with(|disk| disk.files.insert(name, log));
     assert_eq!(check(&disk), (0..20).collect::<Vec<_>>(), "once");
     record(&mut next, 50..60);
@@ -244,25 +260,112 @@ fn a_log_is_packed_by_the_next_recorder() {
     assert!(error.starts_with("the machine was booted between "), "{error}");
 }
 
+/// Fills the disk but for `room` bytes.
+fn fill(disk: &Memory, room: usize) {
+    disk.with(|disk| disk.capacity = Some(disk.used() + room));
+}
+
 #[test]
 fn a_full_disk_costs_samples_and_nothing_else() {
     let disk = Memory::default();
     let mut recorder = begin(&disk, 1 << 20);
-    record(&mut recorder, 0..650);
-    // With room for a few samples only: the packed segment makes room.
-    disk.with(|disk| disk.capacity = Some(disk.used() + 300));
-    record(&mut recorder, 650..656);
-    assert_eq!(check(&disk), (600..656).collect::<Vec<_>>(), "the oldest segment made room");
+    record(&mut recorder, 0..600);
+    recorder.finish().expect("packed");
+    let mut recorder = begin(&disk, 1 << 20);
+    record(&mut recorder, 600..650);
+    // What was set aside holds some thousand samples, and the old ones stay.
+    fill(&disk, 300);
+    record(&mut recorder, 650..1_000);
+    assert_eq!(check(&disk), (0..1_000).collect::<Vec<_>>());
+    assert!(!disk.with(|disk| disk.files.contains_key(RESERVE)), "it was used");
     // With none at all and nothing to remove, samples are lost; the log stays readable.
     disk.with(|disk| disk.capacity = Some(0));
-    for second in 656..690 {
+    for second in 1_000..1_010 {
         let error = recorder.tick(&machine(second), at(second)).expect_err("full");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
-    assert_eq!(check(&disk), (600..656).collect::<Vec<_>>());
+    assert_eq!(check(&disk), (0..1_000).collect::<Vec<_>>());
     disk.with(|disk| disk.capacity = None);
-    record(&mut recorder, 690..730);
-    assert_eq!(check(&disk), (600..656).chain(690..730).collect::<Vec<_>>());
+    record(&mut recorder, 1_010..1_300);
+    assert_eq!(check(&disk), (0..1_000).chain(1_010..1_300).collect::<Vec<_>>());
+    assert!(disk.with(|disk| disk.files.contains_key(RESERVE)), "set aside again, with a new segment");
+}
+
+/// On a disk that stays full new samples replace old ones, and not all of them.
+#[test]
+fn the_oldest_make_room_for_the_newest() {
+    let disk = Memory::default();
+    let mut recorder = begin(&disk, 1 << 17);
+    record(&mut recorder, 0..3_000);
+    recorder.finish().expect("packed");
+    let mut recorder = begin(&disk, 1 << 17);
+    fill(&disk, 0);
+    let kept = (3_000..6_000).filter(|second| recorder.tick(&machine(*second), at(*second)).is_ok()).count();
+    let seen = check(&disk);
+    assert!(seen[0] < 3_000, "not all of the old ones made room: {}", seen[0]);
+    assert!(kept > 100, "{kept}");
+}
+
+/// Another program takes whatever becomes free: nothing that was recorded is given up for it.
+#[test]
+fn a_disk_that_others_fill_erases_nothing() {
+    let disk = Memory::default();
+    let mut recorder = begin(&disk, 1 << 20);
+    record(&mut recorder, 0..1_250);
+    let before = check(&disk);
+    fill(&disk, 0);
+    disk.with(|disk| disk.others = Some(0));
+    for second in 1_250..2_000 {
+        recorder.tick(&machine(second), at(second)).expect_err("full");
+    }
+    assert_eq!(check(&disk), before);
+}
+
+/// A log that is packed while samples are taken: each is recorded, before and after.
+#[test]
+fn samples_do_not_wait_for_packing() {
+    let disk = Memory::default();
+    let mut recorder = begin(&disk, 64 << 20);
+    // The recorder would have to wait for this one: two files that do not compress.
+    let noise = |second: i64| {
+        let mut state = second.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bytes: Vec<u8> = (0..8_000)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state as u8
+            })
+            .collect();
+        machine(second).with("proc/interrupts", [&b"0: "[..], &bytes].concat())
+    };
+    let mut was_packing = 0;
+    for second in 0..700 {
+        recorder.tick(&noise(second), at(second)).expect("recorded");
+        was_packing += usize::from(recorder.packing.is_some());
+    }
+    assert!(was_packing > 1, "packing took {was_packing} ticks: the test shows nothing");
+    recorder.finish().expect("packed");
+    assert_eq!(check(&disk), (0..700).collect::<Vec<_>>());
+    assert!(disk.with(|disk| disk.files.keys().all(|name| !name.ends_with(".log"))));
+}
+
+/// A file that is no recording stays, and is named.
+#[test]
+fn a_log_of_another_version_stays() {
+    let disk = Memory::default();
+    let name = format!("{:013}.log", at(0));
+    disk.with(|disk| disk.files.insert(name.clone(), b"rxlab recording 9\nwhatever".to_vec()));
+    let mut recorder = begin(&disk, 1 << 20);
+    record(&mut recorder, 10..12);
+    while recorder.packing.is_some() {
+        std::thread::yield_now();
+        recorder.pack(false).expect("written");
+    }
+    let unreadable = recorder.take_unreadable();
+    assert!(matches!(&unreadable[..], [(found, _)] if *found == name), "{unreadable:?}");
+    recorder.finish().expect("packed");
+    assert!(disk.with(|disk| disk.files.contains_key(&name)));
 }
 
 /// The clock is set back by a minute.

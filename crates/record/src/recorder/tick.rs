@@ -1,5 +1,7 @@
 //! One sample as the changes since the one before, and its bytes in a log.
 
+use std::sync::Arc;
+
 use super::bytes::{Cursor, Malformed, push_bytes, push_number, push_signed};
 use super::numbers::Deltas;
 
@@ -15,8 +17,11 @@ pub(super) struct Tick {
     pub(super) now_ns: u64,
     /// True if settings and programs were read too, not only the counters of the receive path.
     pub(super) is_full: bool,
-    pub(super) changes: Vec<(String, Change)>,
+    pub(super) changes: Vec<(Key, Change)>,
 }
+
+/// Key of an entry: in memory once for all ticks of a segment.
+pub(super) type Key = Arc<str>;
 
 /// Change of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +37,8 @@ pub(super) enum Change {
 /// Keys of a segment by number: a key is spelled once.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    known: Vec<String>,
-    numbers: std::collections::HashMap<String, u64>,
+    known: Vec<Key>,
+    numbers: std::collections::HashMap<Key, u64>,
 }
 
 // Kinds of changes in bytes.
@@ -41,7 +46,31 @@ pub(super) const GONE: u8 = 0;
 pub(super) const WHOLE: u8 = 1;
 pub(super) const NUMBERS: u8 = 2;
 
+impl Change {
+    /// Bytes in memory, rounded up.
+    pub(super) fn memory(&self) -> u64 {
+        let contents = match self {
+            Self::Gone => 0,
+            Self::Whole(bytes) => bytes.len(),
+            Self::Numbers(deltas) => deltas.len() * DELTA,
+        };
+        (CHANGE + contents) as u64
+    }
+}
+
+/// Bytes of a change in memory without its contents.
+pub(super) const CHANGE: usize = 64;
+/// Bytes of a delta in memory.
+pub(super) const DELTA: usize = 16;
+/// Bytes of a tick in memory without its changes.
+pub(super) const TICK: usize = 64;
+
 impl Tick {
+    /// Bytes in memory, rounded up.
+    pub(super) fn memory(&self) -> u64 {
+        TICK as u64 + self.changes.iter().map(|(_, change)| change.memory()).sum::<u64>()
+    }
+
     /// Its bytes. The keys it spells are added to `keys` by [`Keys::learn`], once the bytes are on disk.
     pub(super) fn encode(&self, keys: &Keys) -> Vec<u8> {
         let mut out = vec![u8::from(self.is_full)];
@@ -92,7 +121,7 @@ impl Tick {
                     let number = usize::try_from(number).map_err(|_| Malformed)?;
                     keys.known.get(number).ok_or(Malformed)?.clone()
                 }
-                None => String::from_utf8(cursor.bytes()?.to_vec()).map_err(|_| Malformed)?,
+                None => Key::from(std::str::from_utf8(cursor.bytes()?).map_err(|_| Malformed)?),
             };
             let change = match cursor.byte()? {
                 GONE => Change::Gone,

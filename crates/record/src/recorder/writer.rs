@@ -1,7 +1,10 @@
 //! Samples a machine and appends the changes to the ring.
 
 use std::io;
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+
+use rustix::process::setpriority_process;
 
 use super::observer::Seen;
 use super::segment::{self, Head, SegmentError, begin, packed, tick_record};
@@ -26,13 +29,21 @@ const LOG_SIZE: u64 = 8 << 20;
 /// Time between two full samples, in milliseconds. Settings change rarely, and reading them and the CPU time of all
 /// programs takes longer than reading the counters.
 pub(super) const FULL_MS: i64 = 10_000;
+/// Memory that the ticks of a log may take, in bytes: a reader takes four times as much, and refuses more.
+const UNPACKED: u64 = segment::MEMORY / 4;
+/// The file whose space is set aside for a full disk.
+pub(super) const RESERVE: &str = "reserve";
+/// The part of the ring that is set aside.
+const RESERVED_PART: u64 = 16;
+/// Nice value of the thread that packs: it must not take CPU time from what is recorded.
+const NICE: i32 = 19;
 
 /// Options of a recorder.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Time between two ticks.
     pub every: Duration,
-    /// Most bytes on disk. While a log is packed both are there, for a moment.
+    /// Most bytes on disk, with the space that is set aside. When a log is packed both are there, for a moment.
     pub size: u64,
 }
 
@@ -41,22 +52,37 @@ impl Limits {
     pub const SMALLEST: u64 = 2 << 20;
 }
 
-/// A recorder that has begun, and files that it found and could not pack.
-#[derive(Debug)]
-pub struct Begun<S> {
-    /// The recorder, ready for its first tick.
-    pub recorder: Recorder<S>,
-    /// Files of an earlier recorder that were left as they are, with the reason.
-    pub unreadable: Vec<(String, SegmentError)>,
-}
-
+/// Records into a ring. Logs are packed in a thread of their own, one at a time: samples do not wait for that.
 #[derive(Debug)]
 pub struct Recorder<S> {
     storage: S,
     limits: Limits,
     log: Option<Log>,
-    /// Bytes of all other files of the ring, by name, oldest first.
-    older: Vec<(String, u64)>,
+    /// All other files of the ring, oldest first.
+    older: Vec<Older>,
+    pub(super) packing: Option<Packing>,
+    unreadable: Vec<(String, SegmentError)>,
+    /// True while space is set aside for a full disk.
+    has_reserve: bool,
+    /// Bytes that were freed on a full disk and not written since.
+    freed: u64,
+}
+
+/// A file of the ring that does not grow.
+#[derive(Debug)]
+struct Older {
+    name: String,
+    bytes: u64,
+    /// True for a log that could not be packed: it stays as it is.
+    stays: bool,
+}
+
+/// A log that is being packed.
+#[derive(Debug)]
+pub(super) struct Packing {
+    name: String,
+    /// Returns the packed segment; `None` if the log has no tick.
+    thread: JoinHandle<Result<Option<Vec<u8>>, SegmentError>>,
 }
 
 /// The segment that grows.
@@ -67,7 +93,10 @@ struct Log {
     length: u64,
     keys: Keys,
     state: State,
-    ticks: Vec<Tick>,
+    ticks: usize,
+    last_ms: i64,
+    /// Bytes that its ticks take in memory.
+    unpacked: u64,
     inventory: Inventory,
     /// Time and counters of the latest full sample.
     full: (i64, Counters),
@@ -82,32 +111,32 @@ struct Taken {
 }
 
 impl<S: Storage> Recorder<S> {
-    /// Begins a recording, and packs the logs that a killed recorder left behind.
-    pub fn begin(mut storage: S, limits: Limits) -> io::Result<Begun<S>> {
-        let mut unreadable = Vec::new();
+    /// Begins a recording. Logs that a killed recorder left behind are packed from the first tick on.
+    pub fn begin(mut storage: S, limits: Limits) -> io::Result<Self> {
         let files = storage.list()?;
-        for (name, _) in files.iter().filter(|(name, _)| name.ends_with(LOG)) {
+        let mut older = Vec::new();
+        for (name, bytes) in &files {
             let packed_name = name.replace(LOG, PACKED);
-            // It was packed, and not yet removed.
-            if !files.iter().any(|(other, _)| *other == packed_name) {
-                match segment::read(&storage.read(name, u64::MAX)?) {
-                    Ok(Some(contents)) => {
-                        storage.replace(&packed_name, &packed(&contents.head, &contents.ticks)?)?;
-                    }
-                    Ok(None) => {}
-                    Err(error) => {
-                        unreadable.push((name.clone(), error));
-                        continue;
-                    }
-                }
+            if name.ends_with(LOG) && files.iter().any(|(other, _)| *other == packed_name) {
+                // It was packed, and not yet removed.
+                storage.remove(name)?;
+            } else if name.ends_with(LOG) || name.ends_with(PACKED) {
+                older.push(Older { name: name.clone(), bytes: *bytes, stays: false });
             }
-            storage.remove(name)?;
         }
-        let mut older = storage.list()?;
-        older.retain(|(name, _)| name.ends_with(PACKED) || name.ends_with(LOG));
-        let mut recorder = Self { storage, limits, log: None, older };
+        let mut recorder = Self {
+            storage,
+            limits,
+            log: None,
+            older,
+            packing: None,
+            unreadable: Vec::new(),
+            has_reserve: false,
+            freed: 0,
+        };
         recorder.make_room(0)?;
-        Ok(Begun { recorder, unreadable })
+        recorder.set_aside();
+        Ok(recorder)
     }
 
     /// Takes a sample of `host`, at this time of day in milliseconds since 1970, and writes it. After an error the
@@ -115,25 +144,33 @@ impl<S: Storage> Recorder<S> {
     pub fn tick(&mut self, host: &dyn Host, at_ms: i64) -> io::Result<()> {
         let size = self.limits.size;
         let is_done = |log: &Log| {
-            let is_back = log.ticks.last().is_some_and(|last| at_ms <= last.at_ms);
-            log.ticks.len() >= TICKS || log.length >= LOG_SIZE.min(size / 4) || is_back
+            let is_large = log.length >= LOG_SIZE.min(size / 4) || log.unpacked >= UNPACKED;
+            log.ticks >= TICKS || is_large || at_ms <= log.last_ms
         };
         if self.log.as_ref().is_some_and(is_done) {
-            self.close()?;
+            self.close();
         }
-        match self.log.take() {
+        let written = match self.log.take() {
             Some(mut log) => {
                 let written = self.append(host, at_ms, &mut log);
                 self.log = Some(log);
                 written
             }
             None => self.open(host, at_ms),
-        }
+        };
+        let packed = self.pack(false);
+        written.and(packed)
     }
 
-    /// Packs what was recorded. Should be called at the end; after a kill the next recorder packs it.
+    /// Files of an earlier recorder that were left as they are, with the reason, since the last call.
+    pub fn take_unreadable(&mut self) -> Vec<(String, SegmentError)> {
+        std::mem::take(&mut self.unreadable)
+    }
+
+    /// Packs what was recorded, and waits for that. Without it, the next recorder packs it.
     pub fn finish(mut self) -> io::Result<()> {
-        self.close()
+        self.close();
+        self.pack(true)
     }
 
     /// Starts a segment with everything there is to read.
@@ -141,9 +178,10 @@ impl<S: Storage> Recorder<S> {
         let state = State::default();
         // After the clock was set back the name may be taken.
         let mut number = at_ms;
-        while self.older.iter().any(|(name, _)| name.starts_with(&format!("{number:013}."))) {
+        while self.older.iter().any(|older| older.name.starts_with(&format!("{number:013}."))) {
             number += 1;
         }
+        self.set_aside();
         let taken = take(host, at_ms, &state, None);
         let head = Head::new(u64::try_from(self.limits.every.as_millis()).unwrap_or(u64::MAX));
         let mut log = Log {
@@ -152,7 +190,9 @@ impl<S: Storage> Recorder<S> {
             length: 0,
             keys: Keys::default(),
             state,
-            ticks: Vec::new(),
+            ticks: 0,
+            last_ms: at_ms,
+            unpacked: 0,
             inventory: taken.inventory.expect("the first sample is full"),
             full: (at_ms, taken.counters),
         };
@@ -162,7 +202,7 @@ impl<S: Storage> Recorder<S> {
             let _ = self.storage.remove(&log.name);
             return Err(error);
         }
-        log.accept(taken.tick);
+        log.accept(&taken.tick);
         self.log = Some(log);
         Ok(())
     }
@@ -175,32 +215,65 @@ impl<S: Storage> Recorder<S> {
             log.inventory = inventory;
             log.full = (at_ms, taken.counters);
         }
-        log.accept(taken.tick);
+        log.accept(&taken.tick);
         Ok(())
     }
 
-    /// Appends bytes to a log, or leaves it as it was. On a full disk the oldest segment makes room.
+    /// Appends bytes to a log, or leaves it as it was.
     fn write(&mut self, log: &mut Log, bytes: &[u8]) -> io::Result<()> {
         self.make_room(log.length + bytes.len() as u64)?;
         loop {
             let Err(error) = self.storage.append(&log.name, bytes) else {
                 log.length += bytes.len() as u64;
+                self.freed = self.freed.saturating_sub(bytes.len() as u64);
                 return Ok(());
             };
             // A log that cannot be cut ends with a torn record, after which nothing would be read.
             if self.storage.truncate(&log.name, log.length).is_err() {
                 log.length = u64::MAX;
             }
-            let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-            if !is_full || log.length == u64::MAX || !self.drop_oldest()? {
+            if !is_full(&error) || log.length == u64::MAX || !self.give_way(bytes.len() as u64, log.length)? {
                 return Err(error);
             }
         }
     }
 
+    /// Frees space for so many bytes on a full disk: what was set aside, then the oldest segment. False if there is
+    /// nothing to free, or if others took what was freed before: they would take the whole recording.
+    fn give_way(&mut self, needed: u64, log: u64) -> io::Result<bool> {
+        if self.freed >= needed {
+            return Ok(false);
+        }
+        if self.has_reserve {
+            if_there(self.storage.remove(RESERVE))?;
+            self.has_reserve = false;
+            self.freed += self.reserve();
+            return Ok(true);
+        }
+        // A log takes three times as much as its packed form: it must not replace all of them.
+        if self.older.iter().map(|older| older.bytes).sum::<u64>() <= log {
+            return Ok(false);
+        }
+        self.freed += self.older.first().map_or(0, |oldest| oldest.bytes);
+        self.drop_oldest()
+    }
+
+    /// Bytes to set aside.
+    fn reserve(&self) -> u64 {
+        (self.limits.size / RESERVED_PART).min(LOG_SIZE / 2)
+    }
+
+    /// Sets space aside, if there is some.
+    fn set_aside(&mut self) {
+        // Not every file system can; then the oldest segment gives way on a full disk.
+        self.has_reserve = self.has_reserve || self.storage.set_aside(RESERVE, self.reserve()).is_ok();
+    }
+
     /// Removes the oldest segments until `more` bytes fit.
     fn make_room(&mut self, more: u64) -> io::Result<()> {
-        while self.older.iter().map(|(_, size)| size).sum::<u64>().saturating_add(more) > self.limits.size {
+        let more = more.saturating_add(self.reserve());
+        while self.older.iter().map(|older| older.bytes).sum::<u64>().saturating_add(more) > self.limits.size
+        {
             if !self.drop_oldest()? {
                 break;
             }
@@ -213,39 +286,120 @@ impl<S: Storage> Recorder<S> {
         if self.older.is_empty() {
             return Ok(false);
         }
-        let (name, _) = self.older.remove(0);
-        if_there(self.storage.remove(&name))?;
+        let oldest = self.older.remove(0);
+        if_there(self.storage.remove(&oldest.name))?;
         Ok(true)
     }
 
-    /// Packs the log, if there is one. If that fails, the log stays as it is and is read as such.
-    fn close(&mut self) -> io::Result<()> {
-        let Some(log) = self.log.take() else { return Ok(()) };
-        let name = log.name.replace(LOG, PACKED);
-        let bytes = packed(&log.head, &log.ticks)?;
-        let stays = (log.name.clone(), log.length);
+    /// Ends the log, if there is one: it is to be packed.
+    fn close(&mut self) {
+        if let Some(log) = self.log.take() {
+            self.older.push(Older { name: log.name, bytes: log.length, stays: false });
+        }
+    }
+
+    /// Puts the packed form of a log in its place, and goes on with the next one. Waits for all of them if `waits`.
+    /// A log that cannot be packed stays, and is read as such.
+    pub(super) fn pack(&mut self, waits: bool) -> io::Result<()> {
         loop {
-            match self.storage.replace(&name, &bytes) {
-                Ok(()) => break,
-                Err(error) if error.kind() == io::ErrorKind::StorageFull && self.drop_oldest()? => {}
-                Err(error) => {
-                    self.older.push(stays);
-                    return Err(error);
-                }
+            if let Some(packing) = self.packing.take_if(|packing| waits || packing.thread.is_finished()) {
+                self.put_in_place(packing)?;
+            }
+            if self.packing.is_none() {
+                let next = self.older.iter().find(|older| older.name.ends_with(LOG) && !older.stays);
+                let Some(name) = next.map(|older| older.name.clone()) else { return Ok(()) };
+                self.start_packing(name)?;
+            }
+            if !waits {
+                return Ok(());
             }
         }
-        self.older.push((name, bytes.len() as u64));
-        self.storage.remove(&log.name)
     }
+
+    fn start_packing(&mut self, name: String) -> io::Result<()> {
+        let bytes = match self.storage.read(&name, segment::FILE) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.leave(&name);
+                return Err(error);
+            }
+        };
+        let pack = move || {
+            // Of this thread alone; without it packing takes more of the machine.
+            let _ = setpriority_process(None, NICE);
+            let Some(contents) = segment::read(&bytes)? else { return Ok(None) };
+            drop(bytes);
+            Ok(Some(packed(&contents.head, &contents.ticks)?))
+        };
+        // Without a thread at the moment it is tried again at the next tick.
+        let thread = Builder::new().name("pack".to_owned()).spawn(pack)?;
+        self.packing = Some(Packing { name, thread });
+        Ok(())
+    }
+
+    fn put_in_place(&mut self, Packing { name, thread }: Packing) -> io::Result<()> {
+        let packed = thread.join().unwrap_or_else(|_| Err(io::Error::other("packing panicked").into()));
+        match packed {
+            Ok(Some(bytes)) => {
+                let packed_name = name.replace(LOG, PACKED);
+                loop {
+                    // It may have made room meanwhile.
+                    let Some(at) = self.position(&name) else { return Ok(()) };
+                    match self.storage.replace(&packed_name, &bytes) {
+                        Ok(()) => {
+                            self.older[at] =
+                                Older { name: packed_name, bytes: bytes.len() as u64, stays: false };
+                            return self.storage.remove(&name);
+                        }
+                        Err(error) if is_full(&error) => {
+                            if !self.give_way(bytes.len() as u64, 0)? {
+                                self.leave(&name);
+                                return Ok(());
+                            }
+                        }
+                        Err(error) => {
+                            self.leave(&name);
+                            return Err(error);
+                        }
+                    }
+                }
+            }
+            Ok(None) => {
+                let Some(at) = self.position(&name) else { return Ok(()) };
+                self.older.remove(at);
+                self.storage.remove(&name)
+            }
+            Err(error) => {
+                self.leave(&name);
+                self.unreadable.push((name, error));
+                Ok(())
+            }
+        }
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.older.iter().position(|older| older.name == name)
+    }
+
+    /// Leaves a log as it is.
+    fn leave(&mut self, name: &str) {
+        self.older.iter_mut().filter(|older| older.name == name).for_each(|older| older.stays = true);
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl Log {
     /// Remembers a tick that is on disk.
-    fn accept(&mut self, tick: Tick) {
-        let fits = self.state.apply(&tick);
+    fn accept(&mut self, tick: &Tick) {
+        let fits = self.state.apply(tick);
         debug_assert!(fits, "changes fit the state that they were computed from");
-        self.keys.learn(&tick);
-        self.ticks.push(tick);
+        self.keys.learn(tick);
+        self.ticks += 1;
+        self.last_ms = tick.at_ms;
+        self.unpacked += tick.memory();
     }
 }
 

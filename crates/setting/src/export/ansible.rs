@@ -2,6 +2,7 @@
 //! format sets everything now. In check mode the script reports what it would change.
 
 use super::sh::{self, PRELUDE};
+use super::text::yaml;
 use super::{Draft, ExportFile, Said, sysctl};
 
 pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
@@ -10,18 +11,18 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
         return Vec::new();
     }
     let head = draft.head("playbook; --check says what would change");
-    // JSON is YAML, whatever is in the text.
-    let name = serde_json::Value::from(format!("Receive path: {}", draft.name));
+    // Ansible expands templates in names, on the controller.
+    let name = yaml(&format!("Receive path: {}", draft.name).replace(['{', '}'], "|"));
     let mut text =
         format!("{head}---\n- name: {name}\n  hosts: all\n  become: true\n  gather_facts: false\n  tasks:\n");
     let keys: String = said.iter().filter_map(sysctl::key).collect();
     if !keys.is_empty() {
         text += "    - name: Sysctls for the next boot\n      ansible.builtin.copy:\n        \
-                 dest: /etc/sysctl.d/90-rxlab.conf\n        mode: \"0644\"\n        content: |\n";
-        text += &indented(&keys, 10);
+                 dest: /etc/sysctl.d/90-rxlab.conf\n        mode: \"0644\"\n        content: ";
+        text += &scalar(&keys, 10);
     }
-    text += "    - name: Current values\n      ansible.builtin.shell:\n        cmd: !unsafe |\n";
-    text += &indented(&script(&said), 10);
+    text += "    - name: Current values\n      ansible.builtin.shell:\n        cmd: !unsafe ";
+    text += &scalar(&script(&said), 10);
     text += "      environment:\n        RXLAB_CHECK: \"{{ '1' if ansible_check_mode else '' }}\"\n      \
              check_mode: false\n      register: rxlab\n      changed_when: rxlab.stdout | length > 0\n";
     vec![ExportFile { name: "rxlab.yml".to_owned(), text, executable: false }]
@@ -29,6 +30,15 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
 
 fn script(said: &[Said<'_>]) -> String {
     format!("set -eu\n{PRELUDE}\n{}exit $failed\n", sh::lines(said))
+}
+
+/// Text as a block, if all of it is plain; else quoted.
+fn scalar(text: &str, by: usize) -> String {
+    if text.chars().all(|c| matches!(c, '\n' | ' '..='~')) {
+        format!("|\n{}", indented(text, by))
+    } else {
+        format!("{}\n", yaml(text))
+    }
 }
 
 /// A block of YAML: empty lines stay empty.
@@ -42,6 +52,21 @@ fn indented(text: &str, by: usize) -> String {
 mod tests {
     use super::super::Format;
     use super::super::sketch::text;
+
+    /// YAML 1.1 ends a line at these characters.
+    #[test]
+    fn no_value_is_a_task() {
+        for end in ["\u{2028}", "\u{2029}", "\u{85}"] {
+            let value = format!("tsc{end}      ignore_errors: true{end}    - name: injected");
+            let export = super::super::sketch::exported(
+                Format::Ansible,
+                &[&format!("clocksource host = {value}"), "rps eth0/rx-0 = 1"],
+            );
+            let text = &export.files[0].text;
+            assert!(!text.contains(end), "{text}");
+            assert!(!text.lines().any(|line| line.trim_start().starts_with("- name: injected")), "{text}");
+        }
+    }
 
     #[test]
     fn a_play_of_two_tasks() {

@@ -118,7 +118,8 @@ fn text(encoding: Encoding, value: &str) -> Option<Text> {
             _ => None,
         },
         Encoding::Mask => set_of(value).map(|set| mask(&set)),
-        Encoding::Text => (!value.contains(|c: char| c.is_control())).then(|| same(value.to_owned())),
+        // Names of the kernel's own.
+        Encoding::Text => value.chars().all(|c| c.is_ascii_graphic()).then(|| same(value.to_owned())),
     }
 }
 

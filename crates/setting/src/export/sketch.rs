@@ -23,11 +23,10 @@ pub(super) fn model() -> Model {
         ..Nic::new(name.parse().expect("a name"), DeviceAddress(address.to_owned()), kind)
     };
     let eth = vec![queue(0, &[(24, "eth0-TxRx-0")]), queue(1, &[(26, "eth0-rx-1"), (25, "eth0-TxRx-1")])];
+    let mut eth0 = nic("eth0", "pci:0000:00:03.0", NicKind::Device, eth, &[(27, "eth0-tx-0"), (28, "eth0")]);
+    eth0.driver = Some("igb".to_owned());
     Model {
-        nics: vec![
-            nic("eth0", "pci:0000:00:03.0", NicKind::Device, eth, &[(27, "eth0-tx-0"), (28, "eth0")]),
-            nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])], &[]),
-        ],
+        nics: vec![eth0, nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])], &[])],
         ..Model::default()
     }
 }

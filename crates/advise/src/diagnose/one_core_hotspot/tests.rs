@@ -289,3 +289,15 @@ fn an_interrupt_of_another_namespace_is_named() {
     });
     assert!(host.finding(&RULE).why.ends_with("; IRQ 500 of another network namespace lands here too"));
 }
+
+/// On ARM a timer is a numbered interrupt, which fires on every CPU.
+#[test]
+fn a_timer_is_no_device_of_another_namespace() {
+    let host = Sketch::case_a().measured(|rates| {
+        let per_cpu = (0..8).map(|cpu| (CpuId(cpu), 2e4)).collect();
+        rates.irqs.push(IrqRates { irq: IrqId(11), action: "arch_timer".to_owned(), per_cpu });
+    });
+    let found = host.finding(&RULE);
+    let words = format!("{} {:?}", found.why, found.evidence);
+    assert!(!words.contains("IRQ 11") && !words.contains("another network namespace"), "{words}");
+}

@@ -8,7 +8,7 @@ use crate::knob::{KnobError, Result, Site};
 use rxlab_base::parse::{self, Mount};
 use rxlab_base::units::CpuMask;
 use rxlab_setting::Target;
-use rxlab_sys::{Cause, Host};
+use rxlab_sys::{Cause, Host, HostError};
 
 /// Stands for a group without CPUs of its own.
 pub(super) const INHERIT: &str = "inherit";
@@ -16,37 +16,54 @@ pub(super) const INHERIT: &str = "inherit";
 /// Usual mount points of the versions, for hosts whose mounts cannot be read.
 const USUAL: [&str; 3] = ["sys/fs/cgroup/cpuset", "sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
+/// The CPUs of a group.
+const FILE: &str = "cpuset.cpus";
+
 /// Units live in slices, and those of users below the user's own manager. Nesting deeper than this is not
 /// expected.
 const DEPTH: u32 = 16;
 
+/// Reason why a target has no directory.
+#[derive(Debug)]
+pub(crate) enum NoGroup {
+    /// There is no such group, in words.
+    Absent(String),
+    /// The group has no cpuset.
+    NoCpuset,
+    Unreadable(HostError),
+}
+
 /// The file with the CPUs of a group or a unit.
 pub(super) fn file(site: Site<'_>) -> Result<String> {
-    let host = site.host;
-    let path = match site.target {
-        Target::Unit(name) => of_unit(site, name)?,
-        Target::Cgroup(path) if !path.split('/').any(|part| part == "..") => {
-            path.trim_end_matches('/').to_owned()
-        }
-        _ => return Err(site.not_there("no such control group")),
+    match directory(site.host, site.target) {
+        Ok(directory) => Ok(format!("{directory}/{FILE}")),
+        Err(NoGroup::Absent(why)) => Err(site.not_there(why)),
+        Err(NoGroup::Unreadable(error)) => Err(site.unreadable(&error)),
+        Err(NoGroup::NoCpuset) => Err(site.lacks(
+            "the cpuset controller is not enabled for its control group (for a unit, `systemctl \
+             set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N",
+        )),
+    }
+}
+
+/// The directory of a group or a unit, relative to the root.
+pub(crate) fn directory(host: &dyn Host, target: &Target) -> Result<String, NoGroup> {
+    let absent = || NoGroup::Absent("no such control group".to_owned());
+    let path = match target {
+        Target::Unit(name) => of_unit(host, name).map_err(NoGroup::Absent)?,
+        Target::Cgroup(path) => path.trim_end_matches('/').to_owned(),
+        _ => return Err(absent()),
     };
     let mut found = false;
     for directory in directories(host) {
         let group = format!("{directory}{path}");
-        let file = format!("{group}/cpuset.cpus");
-        match host.read(&file) {
-            Ok(_) => return Ok(file),
+        match host.read(&format!("{group}/{FILE}")) {
+            Ok(_) => return Ok(group),
             Err(error) if error.cause == Cause::Missing => found |= host.list(&group).is_ok(),
-            Err(error) => return Err(site.unreadable(&error)),
+            Err(error) => return Err(NoGroup::Unreadable(error)),
         }
     }
-    if !found {
-        return Err(site.not_there("no such control group"));
-    }
-    Err(site.lacks(
-        "the cpuset controller is not enabled for its control group (for a unit, `systemctl \
-         set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N",
-    ))
+    Err(if found { NoGroup::NoCpuset } else { absent() })
 }
 
 /// The value of the file.
@@ -66,7 +83,7 @@ pub(super) fn write(site: Site<'_>, file: &str, value: &str) -> Result {
 /// The CPUs that the parent groups withhold, if any.
 pub(super) fn remark(host: &dyn Host, file: &str, value: &str) -> Option<String> {
     let wanted: CpuMask = value.parse().ok()?;
-    let group = file.strip_suffix("cpuset.cpus")?;
+    let group = file.strip_suffix(FILE)?;
     let effective = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
     let text = effective.iter().find_map(|name| host.read_text(&format!("{group}{name}")).ok())?;
     let lost = wanted.difference(&list(file, &text).ok()?);
@@ -104,16 +121,15 @@ fn directories(host: &dyn Host) -> Vec<String> {
     found.into_iter().map(|(_, point)| point).collect()
 }
 
-/// The control group of a unit: the one with its name, below slices.
-fn of_unit(site: Site<'_>, name: &str) -> Result<String> {
-    let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
-    for directory in directories(site.host) {
+/// The control group of a unit: the one with its name, below slices. An error in words.
+fn of_unit(host: &dyn Host, name: &str) -> Result<String, String> {
+    for directory in directories(host) {
         let mut found = Vec::new();
         let mut open = vec![String::new()];
         for _ in 0..DEPTH {
             let mut below = Vec::new();
             for path in open {
-                for child in site.host.list(&format!("{directory}{path}")).unwrap_or_default() {
+                for child in host.list(&format!("{directory}{path}")).unwrap_or_default() {
                     if child == name {
                         found.push(format!("{path}/{child}"));
                     }
@@ -130,11 +146,10 @@ fn of_unit(site: Site<'_>, name: &str) -> Result<String> {
             [] => {}
             [one] => return Ok(one.clone()),
             several => {
-                let why =
-                    format!("several units have this name; use one of cgroup:{}", several.join(", cgroup:"));
-                return Err(site.not_there(why));
+                let names = several.join(", cgroup:");
+                return Err(format!("several units have this name; use one of cgroup:{names}"));
             }
         }
     }
-    Err(site.not_there("no control group has this unit's name: the unit is not running"))
+    Err("no control group has this unit's name: the unit is not running".to_owned())
 }

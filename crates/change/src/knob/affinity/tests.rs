@@ -67,9 +67,7 @@ fn who_is_not_there_is_told_so() {
     let error = check(&Affinity, &host(), "pid:9", "1").expect_err("no such process");
     assert!(matches!(error, KnobError::NotThere { .. }));
     assert_eq!(error.to_string(), "pid:9: no such process");
-    for group in ["cgroup:/x", "cgroup:/a/../b"] {
-        assert_eq!(read(&host(), group), Err(format!("{group}: no such control group")));
-    }
+    assert_eq!(read(&host(), "cgroup:/x"), Err("cgroup:/x: no such control group".to_owned()));
     let unit = read(&host(), "unit:web.service").expect_err("no unit");
     assert!(unit.starts_with("unit:web.service: no control group has this unit's name"), "{unit}");
     let says = |at: &str, value: &str| refusal(&Affinity, &host(), at, value);

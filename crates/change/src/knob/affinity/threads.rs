@@ -21,15 +21,21 @@ const ROUNDS: u32 = 10;
 
 /// CPUs that each thread may run on, the main thread first. Threads that end in the meantime are left out.
 pub(super) fn read(site: Site<'_>, pid: u32) -> Result<Lists> {
-    let online = site.model.online();
     let mut threads = Vec::new();
     for tid in tids(site, pid)? {
-        if let Some(cpus) = allowed(site, pid, tid)? {
-            let all = !online.is_empty() && online.difference(&cpus).is_empty();
-            threads.push((tid, if all { ALL.to_owned() } else { cpus.to_string() }));
-        }
+        threads.extend(cpus(site, pid, tid)?.map(|list| (tid, list)));
     }
     if threads.is_empty() { Err(gone(site)) } else { Ok(Lists::from_threads(&threads)) }
+}
+
+/// The list of one thread; `None` if it has ended.
+pub(in crate::knob) fn cpus(site: Site<'_>, pid: u32, tid: u32) -> Result<Option<String>> {
+    let online = site.model.online();
+    let text = |cpus: CpuMask| {
+        let all = !online.is_empty() && online.difference(&cpus).is_empty();
+        if all { ALL.to_owned() } else { cpus.to_string() }
+    };
+    Ok(allowed(site, pid, tid)?.map(text))
 }
 
 /// Moves each thread to where `lists` has it. One that refuses does not keep the others: the error is the first.
@@ -51,7 +57,8 @@ pub(super) fn write(site: Site<'_>, pid: u32, lists: &Lists) -> Result {
     moved
 }
 
-fn move_to(site: Site<'_>, pid: u32, tid: u32, list: &str) -> Result {
+/// Moves one thread to a list.
+pub(in crate::knob) fn move_to(site: Site<'_>, pid: u32, tid: u32, list: &str) -> Result {
     let cpus: CpuMask = match list {
         KEEP => return Ok(()),
         ALL => (0..NAMEABLE).map(CpuId).collect(),

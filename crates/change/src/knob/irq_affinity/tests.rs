@@ -131,6 +131,7 @@ fn interrupts_that_cannot_be_read_are_unknown() {
 #[test]
 fn interrupts_of_transmit_queues_and_of_the_device() {
     let mut model = model();
+    model.nics[0].driver = Some("virtio_net".to_owned());
     for (number, name) in [(28, "virtio0-output.1"), (30, "virtio0-config"), (29, "virtio0-config")] {
         let irq = Irq { number: IrqId(number), action: name.to_owned(), ..Irq::default() };
         model.nics[0].other_irqs.push(irq);

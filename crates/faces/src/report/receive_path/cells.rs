@@ -107,7 +107,9 @@ pub(super) fn words(source: Source) -> &'static str {
     match source {
         Source::Netlink => "the kernel (netdev netlink)",
         Source::MsiName => "the device's MSI list and the interrupt's name",
-        Source::Name => "the interrupt's name alone",
+        Source::Order => "the order of the device's interrupts",
+        Source::Only => "the device's only interrupt that may receive",
+        Source::Name => "the device's name in that of the interrupt",
     }
 }
 

@@ -1,0 +1,113 @@
+//! The machines of fixtures/field: which interrupt belongs to which receive queue.
+
+#![allow(clippy::disallowed_methods)] // Opens the fixtures.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rxlab_path::model::{Model, NicKind};
+use rxlab_record::snapshot::Snapshot;
+
+/// The interrupt of a receive queue; `None` if it cannot be known.
+type Irq = fn(u32) -> Option<u32>;
+
+/// A device of a machine: its name, its number of receive queues, and their interrupts.
+type Device = (&'static str, u32, Irq);
+
+const UNKNOWN: Irq = |_| None;
+
+/// The devices of each machine.
+const MACHINES: [(&str, &[Device]); 34] = [
+    ("al-eth", &[("eth1", 4, |rx| Some(199 + rx))]),
+    ("am65-cpsw", &[("eth0", 1, |_| Some(279))]),
+    ("am65-cpsw-interface-name", &[("eth0", 1, |_| Some(279))]),
+    ("atlantic-one-name", &[("enp1s0", 4, |rx| Some(128 + rx))]),
+    ("azure-mlx5-vf", &[("eth0", 8, UNKNOWN), ("enP41394s1", 8, |rx| Some(40 + rx))]),
+    // Which of the two receives differs from kernel to kernel.
+    ("bcmgenet-arch-timer", &[("eth0", 1, UNKNOWN)]),
+    ("cxgb4", &[("enp5s0f4", 24, |rx| Some(39 + rx))]),
+    ("cxgb4-vendor", &[("enp5s0f4", 24, |rx| Some(39 + rx))]),
+    ("device-drops-idle", &[("eth0", 1, |_| Some(30))]),
+    ("ena-xdp", &[("ens5", 2, |rx| Some(30 + rx))]),
+    ("gve-1queue", &[("ens4", 1, |_| Some(38))]),
+    ("hinic-uncounted", &[("ens8", 16, |rx| Some(100 + rx))]),
+    ("ice-128queue", &[("em3", 128, |rx| Some(930 + rx))]),
+    ("ice-32queue", &[("ens2f1", 32, |rx| Some(101 + rx))]),
+    (
+        "ice-vectors-exhausted",
+        &[
+            ("ens1f0", 64, |rx| Some(201 + rx)),
+            ("ens1f1", 64, |rx| Some(266 + rx)),
+            ("ens2f0", 64, |rx| Some(331 + rx)),
+        ],
+    ),
+    ("ice-vendor-two-queues-a-vector", &[("ens2f1", 32, |rx| Some(101 + rx / 2))]),
+    ("igb-squeezes", &[("eth0", 8, |rx| Some(40 + rx))]),
+    ("ixgbe-16queue", &[("enp3s0f0", 16, |rx| Some(60 + rx))]),
+    ("ixgbe-40queue", &[("enp3s0f0", 40, |rx| Some(60 + rx))]),
+    ("lxcfs", &[]),
+    // The ports of the switch have no interrupts: their packets come by those of eth0.
+    ("mt7622-dsa", &[("eth0", 1, |_| Some(143))]),
+    ("mt7996-napi-threads", &[("eth0", 1, |_| Some(103)), ("phy0-ap0", 1, |_| Some(118))]),
+    ("plic-no-trigger", &[("eth0", 1, |_| Some(6))]),
+    ("pppoe-bnx2x", &[("eth2", 8, |rx| Some(44 + rx)), ("eth3", 8, |rx| Some(64 + rx))]),
+    (
+        "r8125-beside-soc-nics",
+        &[("eth0", 1, |_| Some(26)), ("eth1", 1, |_| Some(27)), ("eth2", 4, |rx| Some(38 + rx))],
+    ),
+    ("tunnel-drops", &[("eth0", 1, |_| Some(30))]),
+    ("tunnel-drops-idle", &[("eth0", 1, |_| Some(30))]),
+    ("usb-nic", &[("eth0", 1, |_| Some(24)), ("eth1", 1, |_| Some(25))]),
+    ("veth-8queue", &[("ens3f0", 4, |rx| Some(90 + rx))]),
+    ("vmxnet3-46cpu", &[("ens192", 8, |rx| Some(56 + rx))]),
+    ("wireguard", &[("ens1np0", 16, |rx| Some(80 + rx))]),
+    ("xen-3.10-ixgbevf", &[("eth0", 2, |rx| Some(100 + rx))]),
+    ("xen-3.10-ixgbevf-8cpu", &[("eth0", 2, |rx| Some(100 + rx))]),
+    ("xen-ixgbevf", &[("eth0", 2, |rx| Some(100 + rx))]),
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/field")
+}
+
+fn model(machine: &str) -> Model {
+    let file = File::open(folder().join(format!("{machine}.tar.zst"))).expect("a machine");
+    Snapshot::read(file).expect("a snapshot").interval().expect("two samples").0
+}
+
+/// Each receive queue of each device with its interrupts.
+fn shown(model: &Model) -> Vec<String> {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    let queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+    let line = |irqs: &[rxlab_path::model::Irq]| irqs.iter().map(|irq| irq.number.0).collect::<Vec<_>>();
+    queues.map(|(nic, queue)| format!("{}/rx-{}: {:?}", nic.name, queue.index, line(&queue.irqs))).collect()
+}
+
+fn expected(devices: &[Device]) -> Vec<String> {
+    let line = |(name, rx, irq): (&str, u32, Irq)| format!("{name}/rx-{rx}: {:?}", Vec::from_iter(irq(rx)));
+    devices.iter().flat_map(|(name, count, irq)| (0..*count).map(move |rx| line((name, rx, *irq)))).collect()
+}
+
+#[test]
+fn interrupts_of_queues() {
+    let mut wrong = Vec::new();
+    for (machine, devices) in MACHINES {
+        let (shown, expected) = (shown(&model(machine)), expected(devices));
+        if shown != expected {
+            let differing: Vec<&String> =
+                shown.iter().filter(|line| !expected.contains(line)).take(4).collect();
+            wrong.push(format!("{machine}: shown {differing:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_machine_is_in_the_table() {
+    let files = std::fs::read_dir(folder()).expect("listed");
+    let files = files.map(|file| file.expect("listed").file_name().into_string().expect("text"));
+    let machines: BTreeSet<String> =
+        files.filter_map(|file| Some(file.strip_suffix(".tar.zst")?.to_owned())).collect();
+    assert_eq!(machines, MACHINES.iter().map(|(name, _)| (*name).to_owned()).collect());
+}

@@ -1,0 +1,104 @@
+//! `napi_affinity`: the CPUs that the kernel thread of a NAPI may run on.
+
+use super::affinity::{ALL, move_thread, thread_cpus};
+use super::priority::napi_thread;
+use super::{Doc, Knob, Result, Site, value};
+use crate::journal::Armed;
+use rxlab_base::units::CpuMask;
+use rxlab_path::model::Model;
+use rxlab_setting::Target;
+use rxlab_sys::Host;
+
+/// CPUs of the thread that polls a receive queue: sched_setaffinity(2).
+pub(super) struct NapiAffinity;
+
+static DOC: Doc = Doc {
+    name: "napi_affinity",
+    summary: "Sets the CPUs that the thread of a receive queue may run on, on an interface with threaded NAPI \
+              (`threaded`): where its packets are handled.",
+    target: "`NIC/rx-N`, of an interface with `threaded`",
+    values: "a list of CPUs, or `all`",
+    example: "napi_affinity eth0/rx-0 = 2",
+    source: "sched_setaffinity(2); Documentation/networking/napi.rst, \"Threaded NAPI\"",
+    since: "5.12; rxlab finds the thread since 6.8",
+    lost: "A link that goes down and up, and switching `threaded` off and on: both create new threads.",
+    beware: "The interrupt stays where it is: with another CPU, each batch of packets costs a wake-up across CPUs.",
+};
+
+impl Knob for NapiAffinity {
+    fn doc(&self) -> &Doc {
+        &DOC
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        value::rx_targets(model, |rx| rx.napi.as_ref().is_some_and(|napi| napi.thread.is_some()))
+    }
+
+    // Does not require a thread: `threaded` earlier in the same plan creates one.
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        site.rx_queue()?;
+        if value == ALL {
+            return Ok(ALL.to_owned());
+        }
+        let cpus = site.online_cpus(value)?;
+        if cpus.is_empty() {
+            return Err(site.bad(value, "expected a list of CPUs such as 2-5, or all"));
+        }
+        let everywhere = site.model.online().difference(&cpus).is_empty();
+        Ok(if everywhere { ALL.to_owned() } else { cpus.to_string() })
+    }
+
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let pid = napi_thread(site)?;
+        thread_cpus(site, pid, pid)?.ok_or_else(|| site.not_there("its thread has ended"))
+    }
+
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let pid = napi_thread(site)?;
+        move_thread(site, pid, pid, value)
+    }
+
+    fn is_fleeting(&self) -> bool {
+        true
+    }
+
+    fn cpus(&self, value: &str) -> Option<CpuMask> {
+        value.parse().ok()
+    }
+
+    // That of a new thread, unless the kernel keeps its threads from some CPUs (nohz_full).
+    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
+        value == ALL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NapiAffinity;
+    use crate::knob::testbed::{check, read, refusal, write};
+    use rxlab_base::parse::{attribute, one_message};
+    use rxlab_sys::{Host, RecordedHost};
+
+    fn host() -> RecordedHost {
+        let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
+        let napi = one_message(&[&ids.concat()[..], &attribute(4, 500u32.to_ne_bytes())].concat());
+        RecordedHost::new()
+            .with("netlink/netdev/napi-get", napi)
+            .with("proc/500/comm", "napi/eth0-8193\n")
+            .with("proc/500/stat", format!("500 (napi/eth0-8193) S 2 0{}", " 0".repeat(47)))
+            .with("proc/500/task/500/status", "Name:\tnapi\nCpus_allowed_list:\t0-15\n")
+    }
+
+    #[test]
+    fn the_thread_of_a_queue_is_moved() {
+        let (host, queue) = (host(), "eth0/rx-0");
+        assert_eq!(read(&NapiAffinity, &host, queue).as_deref(), Ok("all"));
+        assert_eq!(check(&NapiAffinity, &host, queue, "5,4").as_deref(), Ok("4-5"));
+        assert_eq!(check(&NapiAffinity, &host, queue, "0-6").as_deref(), Ok("all"));
+        write(&NapiAffinity, &host, queue, "4-5").expect("moved");
+        assert_eq!(read(&NapiAffinity, &host, queue).as_deref(), Ok("4-5"));
+        assert!(refusal(&NapiAffinity, &host, queue, "").contains("expected a list of CPUs"));
+        host.write("proc/500/comm", b"web\n").expect("written");
+        assert!(read(&NapiAffinity, &host, queue).is_err(), "a process of that number");
+    }
+}

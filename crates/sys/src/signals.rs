@@ -1,0 +1,54 @@
+//! Signals wait while the kernel carries out a change. Unsafe code: sigprocmask(2), which rustix does not have.
+//!
+//! A signal that ends the process interrupts the kernel too: it gets no thread for a NAPI (`kthread_create_on_node` waits
+//! killable) and then clears `threaded` of the interface. Only SIGKILL still does.
+
+#![allow(unsafe_code)] // System calls with a structure of ours.
+
+use std::mem::MaybeUninit;
+
+/// The signals that were blocked before.
+struct Before(libc::sigset_t);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        // SAFETY: the kernel reads a set that it filled itself.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
+}
+
+/// Does `change` while no signal is delivered to this thread; those that arrive are delivered afterwards. In a process
+/// with several threads, one that ends the process must have a handler.
+pub(super) fn held_back<T>(change: impl FnOnce() -> T) -> T {
+    let mut all = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: both sets are ours, and filled before they are read. These calls fail only for wrong arguments.
+    let _before = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        Before(before.assume_init())
+    };
+    change()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // Reads what the kernel says about this thread.
+mod tests {
+    use super::held_back;
+
+    fn blocked() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").expect("readable");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("listed");
+        u64::from_str_radix(mask.trim(), 16).expect("a mask")
+    }
+
+    #[test]
+    fn signals_wait_until_the_change_is_made() {
+        let bit = |signal: i32| 1u64 << (signal - 1);
+        let all = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGXFSZ].map(bit);
+        let before = blocked();
+        let within = held_back(blocked);
+        assert!(all.iter().all(|bit| within & bit != 0), "{within:x}");
+        assert_eq!(blocked(), before);
+    }
+}

@@ -1,0 +1,291 @@
+//! What a value belongs to, on the running kernel: one view of files and sockets, names that lead nowhere, several names
+//! of one target, control groups that went and came back, and values that are persisted over and over.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rxlab::lab::Namespace;
+use rxlab_change::journal::{Disk, Store};
+
+use crate::found_again::{World, mask, set_mask};
+use crate::lab::{host_in, inside};
+use crate::process::{Ended, Running, one_line, rxlab, wait_for};
+use crate::require;
+
+/// `ip link set FROM name TO` inside, with any bytes.
+fn rename(namespace: &Namespace, from: &[u8], to: &[u8]) {
+    let mut command = inside(namespace, "ip");
+    command.args(["link", "set"]).arg(OsStr::from_bytes(from)).arg("name").arg(OsStr::from_bytes(to));
+    command.exits(0);
+}
+
+fn gro(namespace: &Namespace, nic: &str) -> String {
+    let text = inside(namespace, "ethtool").args(["-k", nic]).exits(0);
+    let line = text.lines().find(|line| line.starts_with("generic-receive-offload:"));
+    line.expect("shown").rsplit(' ').next().expect("a value").to_owned()
+}
+
+/// Names and inodes from the sysfs of one namespace, sockets in another: undo once overwrote an interface that was never
+/// changed, and exited with 0.
+#[test]
+fn files_and_sockets_are_of_one_namespace() {
+    let Some(world) = World::new() else { return };
+    require::needs!(ethtool);
+    let (server, client) = (&world.range.server, &world.range.client);
+    client.ip("link add srv0 type veth peer name other").expect("added");
+    for (namespace, value) in [(server, "off"), (client, "on")] {
+        inside(namespace, "ethtool").args(["-K", "srv0", "gro", value]).exits(0);
+    }
+    set_mask(client, "srv0", 0, "3");
+    let state = || [server, client].map(|namespace| (gro(namespace, "srv0"), mask(namespace, "srv0", 0)));
+    let before = state();
+    // The script sees the sysfs of the client.
+    let run = |script: &str| {
+        let script = format!("exec nsenter --net=\"$SERVER\" {script}");
+        let mut command = world.inside(client, &script);
+        command.env("SERVER", server.path()).said()
+    };
+    let apply = "\"$@\" apply --set 'gro srv0 = on' --set 'rps srv0/rx-0 = 1'";
+    run(apply).exits(0);
+    let changed = ("on".to_owned(), "2".to_owned());
+    assert_eq!(state(), [changed, before[1].clone()], "the interface of the sockets");
+    run("\"$@\" undo").says(0, "rps srv0/rx-0: back to off");
+    assert_eq!((state(), world.has_open()), (before.clone(), false));
+    // Where no sysfs can be mounted, the two are compared.
+    let bare = "setpriv --bounding-set -sys_admin --inh-caps -sys_admin ";
+    let why = "/sys shows another network namespace than that of this process: it";
+    run(&format!("{bare}{apply}")).says(3, why);
+    run(&format!("{bare}\"$@\" show")).says(0, &format!("rxlab: warning: {why}"));
+    assert_eq!((state(), world.has_open()), (before.clone(), false));
+    run(apply).exits(0);
+    let applied = state();
+    run(&format!("{bare}\"$@\" undo")).says(4, why);
+    assert_eq!((state(), world.has_open()), (applied, true));
+    // Its own namespace in both views needs no mount.
+    let own = world.inside(server, &format!("exec {bare}\"$@\" undo")).says(0, "rps srv0/rx-0: back to off");
+    assert!(!own.contains("warning"), "{own}");
+    assert_eq!((state(), world.has_open()), (before, false));
+}
+
+/// Somebody else's interface with a name that is not UTF-8 once kept all values of its namespace from being restored.
+#[test]
+fn a_name_that_is_not_text_decides_nothing() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    world.on_server(&["apply", "--set", "rps srv0/rx-0 = 1", "--confirm", "2s"]).exits(0);
+    server.ip("link add c0 type veth peer name c1").expect("added");
+    rename(server, b"c1", b"z\xff");
+    rename(server, b"c0", b"\xff\xfe\xfd\xfc\xfb");
+    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+    world.apply("rps srv0/rx-0 = 1");
+    world.rxlab(&["status"]).says(0, "rps srv0/rx-0 = 1  (was off)  kept");
+    world.rxlab(&["undo"]).says(0, "rps srv0/rx-0: back to off");
+    // Only the interface itself, under such a name, cannot be restored.
+    world.apply("rps srv0/rx-0 = 1");
+    server.ip("link set srv0 down").expect("down");
+    rename(server, b"srv0", b"srv\xff");
+    world.rxlab(&["undo"]).says(5, r"its interface is now named srv\xff, which");
+    rename(server, b"srv\xff", b"lan7");
+    world.rxlab(&["undo"]).says(0, "rps lan7/rx-0: back to off");
+    assert_eq!((mask(server, "lan7", 0).as_str(), world.has_open()), ("0", false));
+}
+
+/// An ordinary user's own namespace with such a name once hid a device that had moved.
+#[test]
+fn a_users_namespace_hides_no_device() {
+    let Some(world) = World::new() else { return };
+    require::needs!(root);
+    let server = &world.range.server;
+    let script =
+        "ip link add type veth; ip link set veth0 name \"$(printf 'z\\377')\"; echo made; exec sleep 60";
+    let mut user = Command::new("setpriv");
+    user.args([
+        "--reuid",
+        "65534",
+        "--regid",
+        "65534",
+        "--clear-groups",
+        "unshare",
+        "-Urn",
+        "sh",
+        "-c",
+        script,
+    ]);
+    let mut user = user.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("started");
+    let mut line = String::new();
+    let out = user.stdout.take().expect("piped");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("read");
+    let done = std::panic::catch_unwind(|| {
+        assert_eq!(line, "made\n");
+        // Namespaces are searched in the order of inodes.
+        let later = Namespace::new().expect("made");
+        world.apply("rps srv0/rx-0 = 1");
+        server.ip(&format!("link set srv0 netns {}", later.path().display())).expect("moved");
+        world.rxlab(&["undo"]).says(0, "rps srv0/rx-0: back to off");
+        assert_eq!((mask(&later, "srv0", 0).as_str(), world.has_open()), ("0", false));
+        // Nor does it keep one from being gone.
+        later.ip("link add x0 type veth peer name x1").expect("added");
+        let netns = later.path();
+        let apply = ["--netns", netns.to_str().expect("text"), "apply", "--set", "rps x0/rx-0 = 1"];
+        world.rxlab(&apply).exits(0);
+        later.ip("link del x0").expect("removed");
+        world.rxlab(&["undo"]).says(0, "rps x0/rx-0: gone, and its value with it");
+    });
+    user.kill().and_then(|()| user.wait()).expect("ended");
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// A control group of version 1 with CPUs, and a journal.
+struct Group {
+    path: PathBuf,
+    state: tempfile::TempDir,
+}
+
+impl Group {
+    /// `None` if the test is skipped.
+    fn new(name: &str) -> Option<Self> {
+        const CPUSETS: &str = "/sys/fs/cgroup/cpuset";
+        let missing = || (!Path::new(CPUSETS).join("cpuset.cpus").exists()).then(|| "not mounted".to_owned());
+        if !require::root() || !require::have("cpuset", missing) {
+            return None;
+        }
+        let path = Path::new(CPUSETS).join(format!("rxlab-test-{name}-{}", std::process::id()));
+        let group = Self { path, state: tempfile::tempdir().expect("a temporary directory") };
+        group.make("0-1");
+        Some(group)
+    }
+
+    fn make(&self, cpus: &str) {
+        fs::create_dir(&self.path).expect("made");
+        self.set(cpus);
+        fs::write(self.path.join("cpuset.mems"), "0").expect("written");
+    }
+
+    fn set(&self, cpus: &str) {
+        fs::write(self.path.join("cpuset.cpus"), cpus).expect("written");
+    }
+
+    fn cpus(&self) -> String {
+        fs::read_to_string(self.path.join("cpuset.cpus")).expect("there").trim().to_owned()
+    }
+
+    fn name(&self) -> &str {
+        self.path.file_name().and_then(OsStr::to_str).expect("text")
+    }
+
+    fn rxlab(&self, args: &[&str]) -> (i32, String) {
+        rxlab(self.state.path(), args).said()
+    }
+
+    fn apply(&self, name: &str, cpus: &str) -> String {
+        let known = self.open();
+        self.rxlab(&["apply", "--set", &format!("affinity cgroup:{name} = {cpus}")]).exits(0);
+        self.open().into_iter().find(|id| !known.contains(id)).expect("begun")
+    }
+
+    fn open(&self) -> Vec<String> {
+        Store::new(Disk::new(self.state.path())).open_ids().expect("listed")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// The older of two transactions with two spellings of one group was once undone first, and the original was lost.
+#[test]
+fn a_group_has_one_name_in_the_journal() {
+    let Some(group) = Group::new("alias") else { return };
+    let name = group.name();
+    let older = group.apply(&format!("/{name}"), "0");
+    group.apply(&format!("//./{name}/"), "1");
+    group.rxlab(&["undo", &older]).says(4, "changed the same values after");
+    group.rxlab(&["undo"]).exits(0);
+    assert_eq!((group.cpus().as_str(), group.open().len()), ("0-1", 0));
+    // A group of version 1 can be renamed; both transactions are of one group.
+    let older = group.apply(&format!("/{name}"), "0");
+    let renamed = group.path.with_extension("b");
+    fs::rename(&group.path, &renamed).expect("renamed");
+    group.apply(&format!("/{name}.b"), "1");
+    group.rxlab(&["undo", &older]).says(4, "changed the same values after");
+    let undone = group.rxlab(&["undo"]).says(0, &format!("affinity cgroup:/{name}.b: back to 0-1"));
+    fs::rename(&renamed, &group.path).expect("renamed back");
+    assert_eq!((group.cpus().as_str(), group.open().len()), ("0-1", 0), "{undone}");
+}
+
+/// A group that is not mounted was once taken for gone, and one made again for the old one.
+#[test]
+fn a_group_is_gone_if_its_file_system_says_so() {
+    let Some(group) = Group::new("gone") else { return };
+    let name = format!("/{}", group.name());
+    group.apply(&name, "0");
+    for hide in ["umount /sys/fs/cgroup/cpuset", "mount -t tmpfs tmpfs /sys/fs/cgroup/cpuset"] {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-euc", &format!("{hide}\nexec \"$@\""), "sh"]);
+        let run = rxlab(group.state.path(), &["undo"]);
+        command.arg(run.get_program()).args(run.get_args()).stdin(Stdio::null());
+        let text = one_line(&command.exits(5));
+        assert!(text.contains("its control group file system is not mounted here"), "{text}");
+        assert_eq!((group.cpus().as_str(), group.open().len()), ("0", 1), "{hide}");
+    }
+    fs::remove_dir(&group.path).expect("removed");
+    group.make("0");
+    let text = group.rxlab(&["undo"]).says(0, "gone, and its value with it");
+    assert_eq!((group.cpus().as_str(), group.open().len()), ("0", 0), "another one: {text}");
+    group.apply(&name, "1");
+    fs::remove_dir(&group.path).expect("removed");
+    group.rxlab(&["undo"]).says(0, "gone, and its value with it");
+    group.make("0-1");
+}
+
+/// A persisted value of an interface that is made again and again. Each time once left another open transaction.
+#[test]
+fn an_interface_that_comes_back_leaves_one_transaction() {
+    let Some(world) = World::new() else { return };
+    require::needs!(root);
+    let server = &world.range.server;
+    let directory = tempfile::Builder::new().prefix("rxlab-test-").tempdir_in("/var/lib").expect("made");
+    let etc = directory.path().join("etc");
+    fs::create_dir_all(etc.join("rxlab")).expect("made");
+    let plan = "[[setting]]\nset = \"rps x0/rx-0 = 1\"\n";
+    fs::write(etc.join("rxlab/plan.toml"), plan).expect("written");
+    let restore = || {
+        let netns = server.path();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+        command.arg("--state-dir").arg(directory.path().join("state")).arg("--run-dir");
+        command.arg(directory.path().join("run")).arg("--netns").arg(netns);
+        command.args(["restore", "--nic", "x0", "--etc"]).arg(&etc).stdin(Stdio::null()).exits(0)
+    };
+    let store = Store::new(Disk::new(directory.path().join("state")));
+    for round in 0..20 {
+        server.ip("link add x0 type veth peer name x1").expect("added");
+        restore();
+        assert_eq!(mask(server, "x0", 0), "2");
+        // Namespaces of other tests may have been hidden for a moment: then the next round closes the earlier one.
+        let open = store.open_ids().expect("listed").len();
+        assert!(open <= 2, "round {round}: {open}");
+        // Another program sets the value back, and it is persisted again.
+        set_mask(server, "x0", 0, "0");
+        restore();
+        assert_eq!((mask(server, "x0", 0).as_str(), store.open_ids().expect("listed").len()), ("2", open));
+        server.ip("link del x0").expect("removed");
+    }
+}
+
+/// The sysfs of a namespace is mounted for it: nothing has to be mounted on /sys.
+#[test]
+fn a_guard_needs_nothing_on_sys() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let script = "\"$@\" apply --setting 'rps srv0/rx-0 = 0-1' --confirm 1s\numount --lazy /sys\nsleep 30";
+    let script = Running::start(&mut world.inside(server, script));
+    wait_for("the change", || mask(server, "srv0", 0) == "3");
+    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+    drop(script);
+    drop(host_in(server));
+}
