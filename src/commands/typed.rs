@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{QueueSelector, tcflush};
 
-/// Input that follows a line within this time was pasted with it: nobody types that fast.
+/// Input that follows a line within this time was pasted with it: no hand is that fast.
 const PASTE: Duration = Duration::from_millis(100);
 
 /// Event on an input.

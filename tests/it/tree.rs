@@ -78,6 +78,7 @@ impl Tree {
         tree.link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0");
         tree.link("sys/class/net/veth0", "../../devices/virtual/net/veth0");
         tree.link(&format!("{PCI}/net/eth0/device"), "../../../0000:00:03.0");
+        tree.link(&format!("{PCI}/driver"), "../../../bus/pci/drivers/igb");
         tree.write("sys/bus/pci/devices/README", "\n");
         tree.link(&format!("{PCI}/subsystem"), "../../../bus/pci");
         tree.set_up_kernel();
