@@ -132,7 +132,14 @@ impl World {
             let mut state = self.state();
             state.next_pid += 1;
             let (pid, began) = (state.next_pid, state.counts[0]);
-            state.stack.push(Running { pid, began, killed: false, dies_in_call: false, force, last: Link::Other });
+            state.stack.push(Running {
+                pid,
+                began,
+                killed: false,
+                dies_in_call: false,
+                force,
+                last: Link::Other,
+            });
             pid
         };
         let ended = catch_unwind(AssertUnwindSafe(|| body(self)));

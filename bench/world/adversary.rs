@@ -110,11 +110,18 @@ fn fault(random: &mut Random) -> Move {
         _ => Area::DiskGone,
     };
     let errno = match area {
-        Area::DiskWrites => random.pick(&[Errno::Enospc, Errno::Erofs, Errno::Eio, Errno::Efbig, Errno::Emfile]),
-        Area::DiskReads => random.pick(&[Errno::Eio, Errno::Emfile, Errno::Enomem]),
-        Area::Namespaces | Area::Enter | Area::Interfaces => {
-            random.pick(&[Errno::Eio, Errno::Eacces, Errno::Enoent, Errno::Emfile, Errno::Enomem, Errno::Eagain])
+        Area::DiskWrites => {
+            random.pick(&[Errno::Enospc, Errno::Erofs, Errno::Eio, Errno::Efbig, Errno::Emfile])
         }
+        Area::DiskReads => random.pick(&[Errno::Eio, Errno::Emfile, Errno::Enomem]),
+        Area::Namespaces | Area::Enter | Area::Interfaces => random.pick(&[
+            Errno::Eio,
+            Errno::Eacces,
+            Errno::Enoent,
+            Errno::Emfile,
+            Errno::Enomem,
+            Errno::Eagain,
+        ]),
         _ => random.pick(&[Errno::Eio, Errno::Ebusy, Errno::Eacces, Errno::Enoent, Errno::Emfile]),
     };
     let operations = random.pick(&[1, 3, 20, 150]);

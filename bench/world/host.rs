@@ -24,6 +24,8 @@ pub(crate) struct SimHost {
 /// Object at a path.
 enum Node {
     Interfaces,
+    /// The link to the driver of a device on a bus.
+    Driver(usize),
     Loopback,
     Interface(usize),
     InterfaceFile(usize, String),
@@ -78,6 +80,7 @@ impl SimHost {
             return match rest {
                 "ifindex" => Node::InterfaceFile(at, format!("{}\n", device.ifindex)),
                 "carrier_down_count" => Node::InterfaceFile(at, format!("{}\n", device.carrier_downs)),
+                "device/driver" if device.pci.is_some() => Node::Driver(at),
                 "threaded" => Node::Value(Slot::Threaded(u8::try_from(at).unwrap_or(0))),
                 "operstate" => Node::InterfaceFile(at, "up\n".to_owned()),
                 _ => Node::Absent,
@@ -163,9 +166,11 @@ fn proc_node(machine: &Machine, rest: &str) -> Node {
 /// True if a fault prevents an operation.
 fn hits(area: Area, node: &Node, operation: Operation) -> bool {
     let device = match node {
-        Node::Interface(at) | Node::InterfaceFile(at, _) | Node::Queues(at) | Node::Queue(at, ..) => {
-            Some(*at)
-        }
+        Node::Interface(at)
+        | Node::Driver(at)
+        | Node::InterfaceFile(at, _)
+        | Node::Queues(at)
+        | Node::Queue(at, ..) => Some(*at),
         Node::Value(
             Slot::Rps(at, _) | Slot::Rfs(at, _) | Slot::Xps(at, _) | Slot::Threaded(at) | Slot::Channels(at),
         ) => Some(usize::from(*at)),
@@ -268,9 +273,9 @@ impl Host for SimHost {
                     devices.chain(["lo".to_owned()]).collect()
                 }
                 Node::Loopback => Vec::new(),
-                Node::Interface(_) => {
-                    ["carrier_down_count", "ifindex", "operstate", "queues", "threaded"].map(String::from).into()
-                }
+                Node::Interface(_) => ["carrier_down_count", "ifindex", "operstate", "queues", "threaded"]
+                    .map(String::from)
+                    .into(),
                 Node::Queues(at) => {
                     let count = machine.devices[at].count.now;
                     ["rx", "tx"]
@@ -279,7 +284,9 @@ impl Host for SimHost {
                         .collect()
                 }
                 Node::Queue(_, _, true) => vec!["rps_cpus".to_owned(), "rps_flow_cnt".to_owned()],
-                Node::Queue(at, ..) if state.machine.devices[at].queues.len() > 1 => vec!["xps_cpus".to_owned()],
+                Node::Queue(at, ..) if state.machine.devices[at].queues.len() > 1 => {
+                    vec!["xps_cpus".to_owned()]
+                }
                 Node::Queue(..) => Vec::new(),
                 _ => return None,
             };
@@ -291,6 +298,7 @@ impl Host for SimHost {
     fn link(&self, path: &str) -> Result<String, HostError> {
         self.meet(path, Operation::Link, |state, node| match node {
             Node::Interface(at) => Some(link_of(at, &state.machine.devices[at])),
+            Node::Driver(_) => Some("../../../../bus/virtio/drivers/virtio_net".to_owned()),
             Node::Loopback => Some("../../devices/virtual/net/lo".to_owned()),
             _ => None,
         })

@@ -97,7 +97,8 @@ impl State {
                 // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
                 let list = || one.value.parse::<CpuMask>().unwrap_or_default();
                 let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();
-                let is_part = matches!(slot, Slot::Rps(..) | Slot::Xps(..)) && part().difference(&list()).is_empty();
+                let is_part =
+                    matches!(slot, Slot::Rps(..) | Slot::Xps(..)) && part().difference(&list()).is_empty();
                 let is_known = one.value == was_text || device || is_interrupt || is_part;
                 if one.knob == kernel::knob(slot) && is_known {
                     cover = Cover::Ambiguous;
@@ -113,7 +114,9 @@ impl State {
     /// True if a value is that of a new queue on a device whose queues were recreated.
     fn is_fresh(&self, slot: Slot, value: u64) -> bool {
         let device = match slot {
-            Slot::Rps(device, _) | Slot::Rfs(device, _) | Slot::Xps(device, _) | Slot::Irq(device, _) => device,
+            Slot::Rps(device, _) | Slot::Rfs(device, _) | Slot::Xps(device, _) | Slot::Irq(device, _) => {
+                device
+            }
             _ => return false,
         };
         self.machine.device(device).made_again
@@ -134,7 +137,9 @@ impl State {
         let ours = |slot: &Slot| self.machine.value(*slot).is_some_and(kernel::Value::is_ours);
         let mut left = self.left_without_transaction(|slot| ours(slot) && !self.lost_cpus(*slot));
         if let Some((slot, value)) = left.pop() {
-            self.violate(format!("1: {slot:?} is {value:#x}, which rxlab set, and no open transaction has it"));
+            self.violate(format!(
+                "1: {slot:?} is {value:#x}, which rxlab set, and no open transaction has it"
+            ));
         }
     }
 

@@ -370,7 +370,11 @@ impl Machine {
         let mut discarded: Vec<Option<u64>> = Vec::new();
         for (number, queue) in self.devices[at].queues.iter_mut().enumerate() {
             for (value, fresh) in queue.values() {
-                if number < before { value.discard(fresh, began) } else { value.lose() }
+                if number < before {
+                    value.discard(fresh, began)
+                } else {
+                    value.lose()
+                }
                 discarded.push(value.discarded);
             }
         }

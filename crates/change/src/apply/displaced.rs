@@ -168,9 +168,9 @@ pub(super) fn replay(
         let site = knob.site(host, model, &setting.target);
         match knob.read(site) {
             Ok(live) if knob.same(value, &live) => continue,
-            // These two live in the queue's own object: the current value is not a driver leftover.
+            // A driver does not choose these: unless it is that of a new queue or interface, others have set the value since.
             Ok(live)
-                if ["rps", "rfs"].contains(&knob.name())
+                if ["rps", "rfs", "threaded"].contains(&knob.name())
                     && !knob.is_fresh(host, &live)
                     && !knob.left_by(&[], std::slice::from_ref(value), &live) =>
             {

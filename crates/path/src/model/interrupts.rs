@@ -96,7 +96,7 @@ pub(super) struct Others<'a> {
 ///
 /// An interrupt is a queue's if the kernel says so, or if two facts agree: it is the device's own (its MSI list, or its
 /// name or address in the action), and the driver's row says which queue has such a name or such a place in the order; or
-/// the device has no other interrupt. If two interrupts seem to be one queue's, neither is.
+/// the device has no other interrupt. If two interrupts with one form of name seem to be one queue's, neither is.
 pub(super) fn attach(
     rx: &mut [RxQueue],
     nic: &RawNic,
@@ -112,10 +112,10 @@ pub(super) fn attach(
         // The kernel may know the number of an interrupt that no driver uses any more.
         let found = told.and_then(|number| irqs.iter().find(|raw| raw.number == number));
         let Some(found) = found else {
-            queue.irqs = match known[..] {
-                [one] => vec![one.attached()],
-                _ => Vec::new(),
-            };
+            queue.irqs.clear();
+            if have_different_forms(&known) {
+                queue.irqs.extend(known.iter().map(|own| own.attached()));
+            }
             continue;
         };
         if known.iter().all(|own| own.raw.number != found.number)
@@ -133,6 +133,15 @@ pub(super) fn attach(
     let taken = |number: IrqId| rx.iter().flat_map(|queue| &queue.irqs).any(|irq| irq.number == number);
     let others = own.iter().filter(|own| !taken(own.raw.number));
     (others.map(Own::attached).collect(), contradictions)
+}
+
+/// True if no two names differ only in their numbers: a driver may give a queue one interrupt of each kind.
+fn have_different_forms(all: &[&Own<'_>]) -> bool {
+    let forms: BTreeSet<String> = all
+        .iter()
+        .map(|own| own.raw.action.chars().filter(|letter| !letter.is_ascii_digit()).collect())
+        .collect();
+    forms.len() == all.len()
 }
 
 /// The interrupts of a device: those of its MSI list that really exist; without any, those that carry its name or address and
