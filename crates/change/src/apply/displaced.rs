@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::ApplyError;
 use super::check::knob_of;
-use super::locate::{has_queue, interface_id, look};
+use super::locate::{interface_id, look};
 use crate::journal::{Armed, Displaced, Touched};
 use crate::knob::{Knob, KnobError};
 use rxlab_base::units::NicName;
@@ -177,11 +177,8 @@ pub(super) fn replay(
                 continue;
             }
             Ok(_) => {}
-            // The interface is there, but the list that the model was made from did not have it, or not its queue.
+            // The interface is there, but the list that the model was made from did not have it.
             Err(error @ KnobError::UnknownNic { .. }) if inode.is_some() => return Err(lost(error)),
-            Err(error @ KnobError::UnknownQueue { .. }) if has_queue(host, &setting.target) == Ok(true) => {
-                return Err(lost(error));
-            }
             Err(error) if is_gone(&error) => continue,
             // Kept, or given to the new queue once the interface is up.
             Err(KnobError::Down { .. }) if knob.is_fresh(host, value) => continue,
