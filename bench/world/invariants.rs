@@ -92,14 +92,14 @@ impl State {
                 .flat_map(|t| t.displaced.into_iter().chain(t.held.into_iter().flatten()));
             let device = self.is_fresh(slot, was);
             for one in written_with {
-                // CPUs that a driver chose for a new interrupt look the same as those that others set.
-                let is_interrupt = matches!(slot, Slot::Irq(..));
+                // CPUs that a driver chose for a new interrupt or a new transmit queue look the same as those that others set.
+                let is_chosen = matches!(slot, Slot::Irq(..) | Slot::Xps(..));
                 // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
                 let list = || one.value.parse::<CpuMask>().unwrap_or_default();
                 let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();
                 let is_part =
                     matches!(slot, Slot::Rps(..) | Slot::Xps(..)) && part().difference(&list()).is_empty();
-                let is_known = one.value == was_text || device || is_interrupt || is_part;
+                let is_known = one.value == was_text || device || is_chosen || is_part;
                 if one.knob == kernel::knob(slot) && is_known {
                     cover = Cover::Ambiguous;
                 }
