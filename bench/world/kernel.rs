@@ -33,7 +33,7 @@ pub(crate) struct Value {
     pub(crate) originals: Vec<u64>,
     /// `originals` from before foreign writes.
     older: Vec<u64>,
-    /// A value of others that a write of rxlab to another slot discarded, and that nobody has set since.
+    /// A value of others that a write of rxlab to another slot discarded, and that has not been set since.
     pub(crate) discarded: Option<u64>,
     /// The operation before which another program set it last.
     set_at: u32,

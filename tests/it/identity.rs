@@ -70,7 +70,7 @@ fn files_and_sockets_are_of_one_namespace() {
     assert_eq!((state(), world.has_open()), (before, false));
 }
 
-/// Somebody else's interface with a name that is not UTF-8 once kept all values of its namespace from being restored.
+/// An interface of another program with a name that is not UTF-8 once kept all values of its namespace from being restored.
 #[test]
 fn a_name_that_is_not_text_decides_nothing() {
     let Some(world) = World::new() else { return };

@@ -142,4 +142,10 @@ replays! {
     /// The state directory was invisible while a second apply checked for unconfirmed changes, so it overwrote a
     /// value of the first.
     journal_out_of_sight: r#"{"first":{"Apply":{"set":[["Budget",0]],"confirm":1,"netns":0}},"events":[{"of":"Journal","at":29,"act":{"Fault":["DiskGone","ENOENT",1]}},{"of":"Any","at":1,"act":{"Run":{"Apply":{"set":[["Budget",1],[{"Channels":0},0],[{"Irq":[0,0]},0]],"confirm":2,"netns":0}}}}]}"#;
+    /// An empty list of interfaces after a write of channels made the values that it had reset count as gone.
+    values_of_an_unlisted_interface: r#"{"custom":[[{"Rps":[0,1]},0]],"first":{"Apply":{"set":[[{"Channels":0},1]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":140,"act":{"Fault":["NoInterfaces","EACCES",3]}}]}"#;
+    /// `threaded`, which another program had switched on during a write of channels, was switched off again.
+    threads_switched_on_meanwhile: r#"{"first":{"Apply":{"set":[[{"Channels":1},1]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":132,"act":{"Write":[{"Threaded":1},{"Other":1}]}}]}"#;
+    /// An interrupt list that could not be read counted as a device without interrupts: their affinities were lost.
+    affinities_that_could_not_be_read: r#"{"custom":[[{"Irq":[0,1]},0]],"first":{"Apply":{"set":[],"confirm":0,"netns":0}},"events":[{"of":"Journal","at":1,"act":{"Fault":["Interrupts","EMFILE",150]}},{"of":"Write","at":1,"act":{"Run":{"Apply":{"set":[[{"Rfs":[1,0]},0],[{"Channels":0},0]],"confirm":0,"netns":0}}}}]}"#;
 }

@@ -9,7 +9,7 @@ use super::check::knob_of;
 use super::locate::{interface_id, look};
 use crate::journal::{Armed, Displaced, Touched};
 use crate::knob::{Knob, KnobError};
-use rxlab_base::units::NicName;
+use rxlab_base::units::{NicName, QueueId};
 use rxlab_path::model::Model;
 use rxlab_setting::{Owner, Setting, Target, apply_order, tunable};
 use rxlab_sys::Host;
@@ -28,9 +28,20 @@ pub(super) fn displaced(
         let Ok(knob) = knob_of(name) else { continue };
         let mut targets = knob.targets(model);
         targets.retain(|other| other.nic() == target.nic());
-        // A small sample does not ask for the files of an interface.
-        if targets.is_empty() && tunable(name).is_some_and(|row| matches!(row.owner, Owner::NicFile(..))) {
-            targets.extend(target.nic().cloned().map(Target::Nic));
+        let nic = target.nic().and_then(|nic| model.nic(nic));
+        match tunable(name).map(|row| row.owner) {
+            // A small sample does not ask for the files of an interface.
+            Some(Owner::NicFile(..)) if targets.is_empty() => {
+                targets.extend(target.nic().cloned().map(Target::Nic));
+            }
+            // Interrupts that could not be read belong to no queue of the model: reading those of a queue says why.
+            Some(Owner::IrqAffinity) => {
+                if let Some(nic) = nic.filter(|nic| model.unknown_interrupts(nic).is_some()) {
+                    let queues = nic.rx.iter().map(|rx| QueueId::rx(rx.index));
+                    targets.extend(queues.map(|queue| Target::Queue { nic: nic.name.clone(), queue }));
+                }
+            }
+            _ => {}
         }
         for target in targets {
             match knob.read(knob.site(host, model, &target)) {
@@ -230,6 +241,7 @@ mod tests {
     use crate::journal::{Displaced, Intent, Touched};
     use crate::knob;
     use crate::knob::testbed::model;
+    use rxlab_base::units::Fact;
     use rxlab_sys::{Cause, RecordedHost};
 
     fn rps(queue: u32, value: &str) -> Displaced {
@@ -268,6 +280,20 @@ mod tests {
         assert_eq!(kept(&host).expect("read"), [rps(1, "1")], "what this machine does not have is not kept");
         let busy = host.with_failure(path, Cause::Errno(16));
         assert!(kept(&busy).expect_err("busy").to_string().contains("busy"));
+    }
+
+    /// An interrupt list that could not be read once counted as a device without interrupts.
+    #[test]
+    fn affinities_that_cannot_be_read_are_not_thrown_away() {
+        let channels = knob::find("channels").expect("a knob");
+        let mut model = model();
+        model.nics[0].rx.iter_mut().for_each(|rx| rx.irqs.clear());
+        let target = "eth0".parse().expect("a target");
+        let host = RecordedHost::new();
+        assert!(displaced(&host, &model, channels, &target).is_ok(), "the device has none");
+        model.interrupts = Fact::Broken("too many open files".to_owned());
+        let error = displaced(&host, &model, channels, &target).expect_err("unknown");
+        assert_eq!(error.to_string(), "the interrupts of eth0/rx-0 are unknown: too many open files");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::check::{device_of, process_of};
 use super::groups;
-use super::search::Search;
+use super::search::{Search, Sought};
 use crate::journal::{Begin, History, Object, SysfsIds, Touched};
 use rxlab_base::units::{NicName, QueueId};
 use rxlab_path::model::{DeviceAddress, Model};
@@ -146,7 +146,7 @@ pub(super) fn locate(
             "written by an earlier version, which did not record its inode in sysfs".to_owned(),
         );
     }
-    match search.find(host, begin, device, touched.ids) {
+    match search.find(host, Sought { begin, device, ids: touched.ids }) {
         Ok(Some((host, model, name))) => Place::There(host, model, touched.target.of_nic(&name)),
         Ok(None) => Place::Gone,
         Err(hidden) => Place::Unknown(hidden.to_string()),

@@ -14,6 +14,15 @@ pub(super) type Found = (Box<dyn Host>, Box<Model>, NicName);
 /// Searches for a namespace that is listed, but under a path that leads nowhere by then.
 const ROUNDS: u32 = 5;
 
+/// A device that a transaction misses.
+#[derive(Clone, Copy)]
+pub(super) struct Sought<'a> {
+    /// Beginning of the transaction.
+    pub(super) begin: Option<&'a Begin>,
+    pub(super) device: &'a DeviceAddress,
+    pub(super) ids: Option<SysfsIds>,
+}
+
 /// Devices that have left their network namespace.
 ///
 /// The interfaces of all namespaces are listed once, with the first device that is missed: an inode that is not among
@@ -34,15 +43,9 @@ struct Scan {
 
 impl Search {
     /// Finds a device; `None` if no network namespace has it. An error if it was not found and may be hidden.
-    pub(super) fn find(
-        &self,
-        host: &dyn Host,
-        begin: Option<&Begin>,
-        device: &DeviceAddress,
-        ids: Option<SysfsIds>,
-    ) -> Result<Option<Found>, Hidden> {
-        let Some(ids) = ids.filter(|_| device.is_virtual()) else {
-            return self.find_hardware(host, begin, device, ids);
+    pub(super) fn find(&self, host: &dyn Host, sought: Sought<'_>) -> Result<Option<Found>, Hidden> {
+        let Some(ids) = sought.ids.filter(|_| sought.device.is_virtual()) else {
+            return self.find_hardware(host, sought);
         };
         let mut scan = self.scan.borrow_mut();
         // A device that has moved since the scan is not where that has it.
@@ -57,27 +60,21 @@ impl Search {
                 return hidden.clone().map_or(Ok(None), Err);
             }
             for namespace in with_it {
-                if let Ok(Some(found)) = enter(host, begin, namespace, device, Some(ids)) {
+                if let Ok(Some(found)) = enter(host, sought, namespace) {
                     return Ok(Some(found));
                 }
             }
             *scan = None;
         }
-        Err(Hidden(format!("{device} is moving from one network namespace to another")))
+        Err(Hidden(format!("{} is moving from one network namespace to another", sought.device)))
     }
 
-    fn find_hardware(
-        &self,
-        host: &dyn Host,
-        begin: Option<&Begin>,
-        device: &DeviceAddress,
-        ids: Option<SysfsIds>,
-    ) -> Result<Option<Found>, Hidden> {
-        let of = (begin.map_or_else(String::new, |begin| begin.id.clone()), device.clone());
+    fn find_hardware(&self, host: &dyn Host, sought: Sought<'_>) -> Result<Option<Found>, Hidden> {
+        let of = (sought.begin.map_or_else(String::new, |begin| begin.id.clone()), sought.device.clone());
         if self.missed.borrow().contains(&of) {
             return Ok(None);
         }
-        let found = in_all(host, |namespace| enter(host, begin, namespace, device, ids))?;
+        let found = in_all(host, |namespace| enter(host, sought, namespace))?;
         if found.is_none() {
             self.missed.borrow_mut().push(of);
         }
@@ -163,16 +160,10 @@ fn open(host: &dyn Host, begin: Option<&Begin>, namespace: &Namespace) -> Result
 }
 
 /// The device in a namespace.
-fn enter(
-    host: &dyn Host,
-    begin: Option<&Begin>,
-    namespace: &Namespace,
-    device: &DeviceAddress,
-    ids: Option<SysfsIds>,
-) -> Result<Option<Found>, Failure> {
-    let opened = open(host, begin, namespace)?;
+fn enter(host: &dyn Host, sought: Sought<'_>, namespace: &Namespace) -> Result<Option<Found>, Failure> {
+    let opened = open(host, sought.begin, namespace)?;
     let model = LazyCell::new(|| look(&*opened));
-    let Some(name) = in_one(&*opened, &model, device, ids)? else { return Ok(None) };
+    let Some(name) = in_one(&*opened, &model, sought.device, sought.ids)? else { return Ok(None) };
     let model = Box::new((*model).clone());
     Ok(Some((opened, model, name)))
 }
