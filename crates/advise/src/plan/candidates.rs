@@ -190,7 +190,7 @@ fn delays(nic: &Nic) -> Result<Vec<Candidate>, String> {
 /// Powers of two up to the usable CPUs, and as many as those or as the device has.
 fn queues(model: &Model, nic: &Nic) -> Result<Vec<Candidate>, String> {
     let lacks = || format!("{} does not report its numbers of queues", nic.name);
-    let channels = nic.hardware.channels.known().ok_or_else(lacks)?;
+    let channels = channels::changeable(model, nic)?;
     let kind = if channels.combined.is_some() { ChannelKind::Combined } else { ChannelKind::Rx };
     let count = channels.count(kind).ok_or_else(lacks)?;
     let most = count.max.min(u32::try_from(model.usable().len()).unwrap_or(u32::MAX));
