@@ -222,6 +222,7 @@ pub static DRIVERS: &[Driver] = &[
         irqs: &[
             // Some kernels since 6.5 count the vectors from 1.
             irq("mlx5_comp2", "mlx5_comp#", FromLowest),
+            irq("mlx5_combined0", "mlx5_combined#", All),
             irq("mlx5_async0", "mlx5_async#", NoQueue),
         ],
         // Representors have those of their function.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::irq_names::{self, Device, Serves};
 use super::topology::{Contradiction, Nic, NicKind};
 use crate::drivers::{self, Bare};
-use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source, kernel_version};
+use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source, kernel_version, pci_function};
 use rxlab_base::parse::{Holder, NetdevNapi, NetdevQueue};
 use rxlab_base::units::{Direction, IrqId, QueueId};
 
@@ -114,7 +114,7 @@ pub(super) fn spanning<'a>(inventory: &'a Inventory, functions: &BTreeSet<&str>)
 ///
 /// An interrupt is a queue's if the kernel says so, or if two facts agree: it is the device's own (its MSI list, or its
 /// name or address in the action), and the driver's row says which queue has such a name or such a place in the order; or
-/// the device has no other interrupt. If two interrupts with one form of name seem to be one queue's, neither is.
+/// the device has no other interrupt, and would be seen to have it. If two interrupts with one form of name seem to be one queue's, neither is.
 pub(super) fn attach(
     rx: &mut [RxQueue],
     nic: &RawNic,
@@ -207,11 +207,15 @@ fn own<'a>(
         }
     }
     let by_name = ByName::new(rx, driver, &found);
+    // A PCI function without a list has one interrupt, if its directory can be seen at all.
+    let is_seen = has_list || path.and_then(pci_function).is_none() || nic.numa_node.known().is_some();
     // An interrupt whose purpose is unknown may be that of any queue; while the interface is down, that of no queue.
     let is_up = nic.operstate.known().is_none_or(|state| state != "down");
     let only = match found.iter().filter(|(.., serves)| *serves != Some(Serves::Other)).collect::<Vec<_>>()[..]
     {
-        [(raw, _, serves)] if *serves == Some(Serves::Device) || rx.len() == 1 && is_up => Some(raw.number),
+        [(raw, _, serves)] if is_seen && (*serves == Some(Serves::Device) || rx.len() == 1 && is_up) => {
+            Some(raw.number)
+        }
         _ => None,
     };
     let one = |(raw, source, serves): &(&'a Irq, Source, Option<Serves>)| {
@@ -600,7 +604,8 @@ mod tests {
     fn the_two_ends_of_xen() {
         let linked = |device: &str, nic: &str| {
             let base = format!("sys/class/net/{nic}");
-            let table = format!("  CPU0\n 30: 0 xen-dyn -event {nic}-q0-tx\n 31: 0 xen-dyn -event {nic}-q0-rx\n");
+            let table =
+                format!("  CPU0\n 30: 0 xen-dyn -event {nic}-q0-tx\n 31: 0 xen-dyn -event {nic}-q0-rx\n");
             let host = RecordedHost::new()
                 .with_link(&base, &format!("../../devices/{device}/net/{nic}"))
                 .with_link(&format!("{base}/device/driver"), "../../../bus/xen/drivers/vif")
