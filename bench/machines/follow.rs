@@ -102,7 +102,12 @@ pub(crate) fn irqs(nic: &Nic, target: &Target) -> Vec<usize> {
         Target::Queue { queue, .. } => {
             nic.tx.get(queue.index as usize).and_then(|tx| tx.irq).into_iter().collect()
         }
-        Target::Irq { name, .. } => (0..nic.irqs.len()).filter(|at| nic.irqs[*at].action == *name).collect(),
+        Target::Irq { name, .. } => {
+            // Those that are known to be a queue's are meant by its name only.
+            let is_queue_s = |at: usize| nic.is_told && nic.rx.iter().any(|queue| queue.irq == Some(at));
+            let named = |at: &usize| nic.irqs[*at].action == *name && !is_queue_s(*at);
+            (0..nic.irqs.len()).filter(named).collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -259,7 +259,7 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
         rx,
         tx,
         irqs,
-        is_told: truth.kernel >= Kernel::V6_8 && random.percent(50),
+        is_told: truth.kernel >= Kernel::V6_8 && random.percent(50) && truth.damage != Damage::NetlinkDenied,
         is_listed,
         is_managed: random.percent(5),
         counted,

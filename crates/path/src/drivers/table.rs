@@ -456,6 +456,28 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
+        // stmmac with one interrupt, and perhaps others that wake the machine or report errors.
+        names: &[
+            "rk_gmac-dwmac",
+            "dwmac-sun8i",
+            "sun7i-dwmac",
+            "meson8b-dwmac",
+            "meson6-dwmac",
+            "stm32-dwmac",
+            "imx-dwmac",
+            "starfive-dwmac",
+            "socfpga-dwmac",
+            "dwmac-mediatek",
+            "qcom-ethqos",
+        ],
+        bare: Bare::FirstForAll,
+        sources: &[
+            "ethernet/stmicro/stmmac/stmmac_main.c: stmmac_request_irq_single",
+            "ethernet/stmicro/stmmac/stmmac_platform.c: stmmac_get_platform_resources",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
         names: &["bnxt_en"],
         irqs: &[
             irq("enP2s1f0np0-TxRx-5", "-TxRx-#", Order),

@@ -198,6 +198,8 @@ const MACHINES: &[Machine] = &[
     ),
     on("platform/soc/1f200000.ethernet/net/eth0", "xgene-enet", 1, &["eth0-rx-txc"], &[40]),
     on("platform/soc/ff0e0000.ethernet/net/eth0", "macb", 2, &["eth0, eth0"], &[40, 40]),
+    // The second wakes the machine.
+    on("platform/fe1c0000.ethernet/net/end1", "rk_gmac-dwmac", 2, &["end1", "end1"], &[40, 40]),
     on("platform/soc/fd580000.ethernet/net/eth0", "bcmgenet", 5, &["eth0", "eth0"], &[0; 5]),
     on(
         "platform/soc/80c000000.fsl-mc/dprc.1/dpni.1/net/eth1",

@@ -173,7 +173,9 @@ fn own<'a>(
 ) -> Vec<Own<'a>> {
     let driver = nic.driver.known().map(String::as_str);
     let device = Device { nic: nic.name.as_str(), driver, path };
-    let is_listed = |raw: &Irq| nic.msi_irqs.known().is_some_and(|list| list.contains(&raw.number));
+    // Sorted: a host with many virtual functions asks for each interrupt of each.
+    let is_listed =
+        |raw: &Irq| nic.msi_irqs.known().is_some_and(|list| list.binary_search(&raw.number).is_ok());
     let has_list = irqs.iter().any(is_listed);
     let is_neighbour_s = |action: &str| {
         others
@@ -247,8 +249,8 @@ struct ByName {
     first_block: Option<u32>,
     /// Those with the bare name of the device that belong to the queues, in their order.
     bare: Vec<IrqId>,
-    /// True if one interrupt has the name of that of every queue.
-    has_one_for_all: bool,
+    /// The only one with a name of that of every queue, or the first of those with the bare name.
+    for_all: Option<IrqId>,
 }
 
 impl ByName {
@@ -273,10 +275,13 @@ impl ByName {
         let mut bare: Vec<IrqId> = bare.map(|(raw, ..)| raw.number).collect();
         // If others name their queue, one with the bare name is that of the link.
         let is_named = serves().any(|serves| !matches!(serves, Serves::Device | Serves::Other));
+        let mut for_all = found.iter().filter(|(.., serves)| *serves == Some(Serves::All));
+        let mut for_all = for_all.next().filter(|_| for_all.next().is_none()).map(|(raw, ..)| raw.number);
         match drivers::facts(driver).bare {
             _ if is_named => bare.clear(),
             Bare::QueuesFirst if bare.len() >= rx.len() => bare.truncate(rx.len()),
             Bare::QueueLast if rx.len() == 1 => drop(bare.drain(..bare.len().saturating_sub(1))),
+            Bare::FirstForAll if bare.len() > 1 => for_all = bare.drain(..).min(),
             _ => bare.clear(),
         }
         Self {
@@ -286,7 +291,7 @@ impl ByName {
             lowest: lowest.iter().copied().min().filter(|_| lowest.len() >= rx.len()),
             first_block: first_receiving(serves(), rx.len()),
             bare,
-            has_one_for_all: serves().filter(|serves| *serves == Serves::All).count() == 1,
+            for_all,
         }
     }
 
@@ -295,13 +300,13 @@ impl ByName {
         let at =
             |position: Option<usize>| position.and_then(|at| self.rx.get(at)).copied().into_iter().collect();
         match serves {
+            _ if self.for_all == Some(raw.number) => self.rx.clone(),
             Some(Serves::Queues(first, last)) => {
                 self.rx.iter().copied().filter(|rx| (first..=last).contains(rx)).collect()
             }
             Some(Serves::FromLowest(number)) => {
                 self.lowest.and_then(|lowest| number.checked_sub(lowest)).into_iter().collect()
             }
-            Some(Serves::All) if self.has_one_for_all => self.rx.clone(),
             Some(Serves::Order(number)) => at(self.order.iter().position(|other| *other == number)),
             Some(Serves::Block(block)) => {
                 self.first_block.and_then(|first| block.checked_sub(first)).into_iter().collect()
