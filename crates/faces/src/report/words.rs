@@ -368,6 +368,7 @@ pub fn adjustments(record: &TrialRecord) -> Vec<String> {
 pub fn state(state: State) -> &'static str {
     match state {
         State::Holds => "the effect holds",
+        State::Weaker => "the effect is weaker",
         State::Gone => "the effect is gone",
         State::StillNone => "still no effect",
         State::Unclear => "unclear",
@@ -381,7 +382,7 @@ pub fn state_tone(state: State) -> Tone {
         State::Holds => Tone::Good,
         State::Gone => Tone::Bad,
         State::StillNone => Tone::Neutral,
-        State::Unclear | State::NotSet => Tone::Caution,
+        State::Weaker | State::Unclear | State::NotSet => Tone::Caution,
     }
 }
 
