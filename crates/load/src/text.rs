@@ -10,6 +10,8 @@ use super::spec::Spec;
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::{format_duration, words_in_lines};
 
+/// Reasons shown of each class of errors.
+const REASONS: usize = 3;
 /// Columns of a text behind a label.
 const WIDTH: usize = 66;
 
@@ -64,6 +66,12 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     }
     for (index, (class, count)) in report.errors.iter().enumerate() {
         row(out, if index == 0 { "errors" } else { "" }, &format!("{} {class}", grouped(*count as f64)))?;
+        for (reason, count) in report.reasons.of(*class).into_iter().take(REASONS) {
+            row(out, "", &format!("  {} {reason}", grouped(count as f64)))?;
+        }
+    }
+    for (index, (event, count)) in report.events.iter().enumerate() {
+        row(out, if index == 0 { "no request" } else { "" }, &format!("{} {event}", grouped(*count as f64)))?;
     }
     if let Some(open) = unanswered(report) {
         row(out, "at the end", &open)?;
@@ -183,8 +191,11 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  (-: too few requests for this percentile)")?;
     }
     if !latency.at_least.is_empty() {
-        let count = grouped(report.unanswered as f64);
-        writeln!(out, "  (>=: at least; {count} unanswered at the end count with their age)")?;
+        let parts = [(report.unanswered, "unanswered at the end"), (report.given_up, "given up")];
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> =
+            parts.map(|(count, what)| format!("{} {what}", grouped(count as f64))).collect();
+        writeln!(out, "  (>=: at least; {} count with their age)", parts.join(" and "))?;
     }
     if report.offered.is_some() {
         writeln!(out, "  (counted from the intended send time)")?;

@@ -215,8 +215,8 @@ impl HttpEngine {
                         self.supply(index, now, tally);
                     }
                 }
-                Err((class, _)) => {
-                    tally.error(class, 1);
+                Err((class, error)) => {
+                    tally.failed(class, &error);
                     self.again(index, now, tally);
                 }
             },
