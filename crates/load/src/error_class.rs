@@ -40,7 +40,7 @@ pub enum ErrorClass {
     Status3xx,
     /// A response with status 4xx.
     Status4xx,
-    /// A response with status 5xx.
+    /// A response with status 5xx, or above 599, which counts as such (RFC 9110 15).
     Status5xx,
     /// A tracker returned an error, or over HTTP a failure reason.
     TrackerError,

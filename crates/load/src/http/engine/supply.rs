@@ -97,7 +97,7 @@ impl HttpEngine {
     /// Writes the pending bytes of a connection.
     pub(super) fn flush(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
         if let Err(class) = self.connections[index].flush(&self.block) {
-            self.fail(index, class, now, tally);
+            self.refused(index, class, now, tally);
         }
     }
 
