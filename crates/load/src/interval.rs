@@ -396,7 +396,7 @@ mod tests {
         let taken = Taken { cpu: span / 2, user: span / 8, system: span * 3 / 8, waited: span / 5 };
         let mut unanswered = Unanswered::new();
         unanswered.add_sent(1, 0, 7_000);
-        unanswered.add_due([0, 3_000].into_iter(), false, 9_000);
+        unanswered.add_due([(0, 1), (3_000, 1)].into_iter(), false, 9_000);
         tally.blocked = 1;
         tally.status(200, 5);
         tally.bytes = 700;

@@ -225,7 +225,7 @@ mod tests {
         let taken = Taken { cpu: 500_000_000, ..Taken::default() };
         let mut unanswered = Unanswered::new();
         unanswered.add_sent(1, 0, 5_000_000);
-        unanswered.add_due([1_000].into_iter(), false, 5_000_000);
+        unanswered.add_due([(1_000, 1)].into_iter(), false, 5_000_000);
         Cut { span: 2 * SECOND, taken, due: Some(due), unanswered, ..Cut::second(tally) }
     }
 

@@ -257,12 +257,12 @@ impl Unanswered {
         add(&mut self.ages, &more.ages);
     }
 
-    /// Adds requests that are `due` but not sent; `is_free`: a connection could take one.
-    pub(super) fn add_due(&mut self, due: impl Iterator<Item = Nanos>, is_free: bool, now: Nanos) {
+    /// Adds requests that are `due` but not sent, by moment and count; `is_free`: a connection could take one.
+    pub(super) fn add_due(&mut self, due: impl Iterator<Item = (Nanos, u64)>, is_free: bool, now: Nanos) {
         let kind = if is_free { &mut self.late } else { &mut self.waiting };
-        for intended in due {
-            *kind += 1;
-            self.ages.saturating_record(now.saturating_sub(intended));
+        for (intended, count) in due {
+            *kind += count;
+            self.ages.saturating_record_n(now.saturating_sub(intended), count);
         }
     }
 }

@@ -389,7 +389,7 @@ mod tests {
         tally.bytes = 1_550_000;
         let mut unanswered = Unanswered::new();
         unanswered.add_sent(60, 0, 400_000);
-        unanswered.add_due((0..2_920).map(|i| i * 100_000), false, 400_000_000);
+        unanswered.add_due((0..2_920).map(|i| (i * 100_000, 1)), false, 400_000_000);
         let taken = Taken { cpu: 950_000_000, user: 250_000_000, system: 700_000_000, waited: 30_000_000 };
         let cut = Cut { taken, due: Some(13_000), unanswered, ..Cut::second(tally) };
         let text = render(&Report::new(&spec, &Interval::from_cuts(&[cut], &[Some(CpuId(1))])));

@@ -202,8 +202,8 @@ impl Engine for OneWay {
 
     /// Datagrams due at `now` but not sent. They have no age: latency is not measured either.
     fn unanswered(&self, now: Nanos) -> Unanswered {
-        let late = self.schedule.as_ref().map_or(0, |schedule| schedule.late(now).count());
-        Unanswered { late: late as u64, ..Unanswered::new() }
+        let late = self.schedule.as_ref().map_or(0, |schedule| schedule.late_count(now));
+        Unanswered { late, ..Unanswered::new() }
     }
 
     fn schedule(&mut self) -> Option<&mut Schedule> {
