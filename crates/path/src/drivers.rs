@@ -82,7 +82,7 @@ pub enum Bare {
     Unordered,
     /// Those of the receive queues come first, in their order.
     QueuesFirst,
-    /// That of the only receive queue is the last.
+    /// That of the only receive queue is the last of at most two.
     QueueLast,
     /// The first serves every receive queue.
     FirstForAll,

@@ -280,7 +280,9 @@ impl ByName {
         match drivers::facts(driver).bare {
             _ if is_named => bare.clear(),
             Bare::QueuesFirst if bare.len() >= rx.len() => bare.truncate(rx.len()),
-            Bare::QueueLast if rx.len() == 1 => drop(bare.drain(..bare.len().saturating_sub(1))),
+            Bare::QueueLast if rx.len() == 1 && bare.len() <= 2 => {
+                drop(bare.drain(..bare.len().saturating_sub(1)))
+            }
             Bare::FirstForAll if bare.len() > 1 => for_all = bare.drain(..).min(),
             _ => bare.clear(),
         }
@@ -681,6 +683,7 @@ mod tests {
         assert_eq!(of("atlantic", 4, &bare), (vec![vec![]; 4], vec![32, 33, 35]));
         assert_eq!(of("atlantic", 1, &bare[..1]), (vec![vec![32]], vec![]));
         assert_eq!(of("mtk_soc_eth", 1, &bare[..2]), (vec![vec![33]], vec![32]));
+        assert_eq!(of("mtk_soc_eth", 1, &bare), (vec![vec![]], vec![32, 33, 35]));
         // Of other drivers, each interrupt may be that of any queue.
         assert_eq!(of("bcmgenet", 2, &bare[..2]), (vec![vec![]; 2], vec![32, 33]));
     }
