@@ -365,10 +365,10 @@ pub fn defers(nic: &Nic) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{adapts, carrier, headroom, irq_cpus, loopback_share, may_be_lo, queue_packets};
-    use crate::model::Fact;
+    use super::{adapts, carrier, foreign, headroom, irq_cpus, loopback_share, may_be_lo, queue_packets};
+    use crate::model::{Fact, IrqRates};
     use crate::sketch::Sketch;
-    use rxlab_base::units::CpuId;
+    use rxlab_base::units::{CpuId, IrqId};
 
     #[test]
     fn interrupts_land_where_the_kernel_says_or_where_they_were_counted() {
@@ -457,6 +457,20 @@ mod tests {
         };
         assert!(host(3e5), "all of it is sent on CPU 5");
         assert!(!host(5e3), "elsewhere");
+    }
+
+    /// The portals of dpaa2 are on the path of no device.
+    #[test]
+    fn the_portals_of_a_driver_are_its_interfaces() {
+        let is_foreign = |driver: &str, action: &str| {
+            let sketch = Sketch::new(2).device("eth0", &[0]).driver("eth0", driver);
+            let (model, mut rates) = sketch.build();
+            let per_cpu = [(CpuId(1), 5e4)].into();
+            rates.irqs.push(IrqRates { irq: IrqId(90), action: action.to_owned(), per_cpu });
+            foreign(&model, &rates, CpuId(1)).is_some()
+        };
+        assert!(!is_foreign("fsl_dpaa2_eth", "dpio.3") && !is_foreign("lan966x-switch", "fdma irq"));
+        assert!(is_foreign("fsl_dpaa2_eth", "dpio.x") && is_foreign("igb", "dpio.3"));
     }
 
     #[test]
