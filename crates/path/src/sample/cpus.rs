@@ -31,6 +31,9 @@ pub struct Cpu {
     pub l3: CpuMask,
     /// NUMA node; `None` if the kernel shows none.
     pub node: Option<u32>,
+    /// Its capacity (`cpu_capacity`), 1024 for the fastest; `None` if the kernel reports none, as where all are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
 }
 
 const BASE: &str = "sys/devices/system/cpu";
@@ -59,6 +62,9 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Cpu>> {
         let mut known_caches = None;
         let caches = by_group(&present, |cpu| last_level_cache(host, cpu, &mut known_caches), Fact::known);
         let nodes = nodes(host, &present, &online);
+        let mut has_capacities = true;
+        let capacities: BTreeMap<CpuId, u32> =
+            present.iter().filter_map(|cpu| Some((cpu, capacity(host, cpu, &mut has_capacities)?))).collect();
         let cpu = |id| Cpu {
             id,
             online: online.contains(id),
@@ -68,9 +74,21 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Cpu>> {
             siblings: cores[&id].siblings.known().cloned().unwrap_or_default(),
             l3: caches[&id].known().cloned().unwrap_or_default(),
             node: nodes[&id].known().copied(),
+            capacity: capacities.get(&id).copied(),
         };
         present.iter().map(cpu).collect()
     })
+}
+
+/// The capacity of a CPU. A kernel that does not have it for one (`listed`) has it for none.
+fn capacity(host: &dyn Host, cpu: CpuId, listed: &mut bool) -> Option<u32> {
+    let capacity = if *listed {
+        read::number(host, &format!("{BASE}/cpu{cpu}/cpu_capacity"))
+    } else {
+        Fact::Unsupported
+    };
+    *listed = capacity != Fact::Unsupported;
+    capacity.known().copied()
 }
 
 /// The result of `look` for every CPU of `all`: called once for each set that `shared` returns.

@@ -13,6 +13,7 @@ use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
+use rxlab_path::constraints::queue_limit;
 use rxlab_path::drivers::Kind;
 use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus, reach_every_cpu};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
@@ -193,14 +194,13 @@ fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), crowd: O
     if let Some(crowd) = crowd {
         return Err(format!("several queues share CPU {}: first move one", crowd.cpu));
     }
-    let Some(channels) = nic.hardware.channels.known() else {
+    let Some(limit) = queue_limit(nic) else {
         return Err(format!("{} does not report its maximum", nic.name));
     };
-    let most = channels.combined.map_or(0, |count| count.max).max(channels.rx.map_or(0, |count| count.max));
-    if usize::try_from(most).is_ok_and(|most| most > now) {
-        Ok(format!("{} of {most} that the driver supports", plural(now, "queue")))
+    if usize::try_from(limit.most).is_ok_and(|most| most > now) {
+        Ok(format!("{} of {} that are of use", plural(now, "queue"), limit.most))
     } else {
-        Err(format!("the driver supports at most {}", plural(now, "queue")))
+        Err(limit.why.unwrap_or_else(|| format!("the driver supports at most {}", plural(now, "queue"))))
     }
 }
 
