@@ -112,7 +112,13 @@ fn kept(model: &Model) -> Vec<Constraint> {
             "without a tick (nohz_full=)",
             "/sys/devices/system/cpu/nohz_full",
         ),
-        (others, Everyone, "in an exclusive cpuset", "cpuset.cpus.effective"),
+        // In a container they may only be those of others.
+        (
+            others,
+            Plans,
+            "not of the root control group, as those of an exclusive cpuset",
+            "cpuset.cpus.effective",
+        ),
         (left_by_irqbalance(model), Plans, "banned in irqbalance", "irqbalance's socket"),
     ];
     let kept = all.into_iter().map(|(cpus, binds, why, source)| Constraint {
