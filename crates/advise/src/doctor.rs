@@ -238,7 +238,11 @@ const OF_FAMILIES: [(Family, OfPolicy); 5] = [
 
 /// Plans that only a finding asks for: interrupts away from isolated CPUs, which is no gain of the receive path, and masks
 /// that are of no use.
-const UNRANKED: [OfPolicy; 2] = [("isolate.irq", Policy::Isolate, Variable::Irq), OFF];
+const UNRANKED: [OfPolicy; 3] = [
+    ("isolate.irq", Policy::Isolate, Variable::Irq),
+    ("isolate.channels", Policy::Isolate, Variable::Channels),
+    OFF,
+];
 
 /// The plan that switches RPS off where it is redundant.
 const OFF: OfPolicy = (REDUNDANT, Policy::Minimal, Variable::Rps);

@@ -168,7 +168,7 @@ fn rss(nic: &Nic, queue: &RxQueue) -> Judged {
     let Some(part) = table_part(nic, queue.index) else {
         return Err(format!("{} reports no RSS table", nic.name));
     };
-    let (all, index) = (nic.rx.len(), queue.index);
+    let (all, index) = (part.reach, queue.index);
     match (part.own, all.saturating_sub(part.queues)) {
         // No entry leads there, so an even table would bring it more.
         (0.0, _) => Err(format!("no part of the table leads to rx-{index}")),

@@ -48,6 +48,17 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
          variable"
     ));
     let idle = std::mem::take(&mut draft.idle);
+    draft.step(Variable::Channels, |draft| {
+        let all = draft.nics.iter().chain(&idle).cloned().collect();
+        draft.for_nics(all, step::channels::fewer);
+    });
+    if draft.variables.contains(&Variable::Channels) {
+        draft.notes.push(
+            "the interrupts of the queues that stay need another plan, once the others have freed their vectors"
+                .to_owned(),
+        );
+        return;
+    }
     draft.step(Variable::Irq, |draft| {
         const WHY: &str = "away from the CPUs to keep clean";
         step::irqs::near(draft);

@@ -34,6 +34,27 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
     }
 }
 
+/// As many queues as usable CPUs for every interface that has more, where those CPUs have no vectors left for the others.
+pub(in crate::plan) fn fewer(draft: &mut Draft<'_>) {
+    let Some(why) = draft.no_vectors() else { return };
+    let wanted = u32::try_from(draft.topology.usable.len()).unwrap_or(u32::MAX);
+    for name in draft.nics.clone() {
+        let Some(nic) = draft.model.nic(&name) else { continue };
+        let channels = match changeable_queues(&draft.model, nic) {
+            Ok(channels) => channels,
+            Err(why) => {
+                draft.leave(format!("channels: {why}"));
+                continue;
+            }
+        };
+        let Some(QueueLimit { kind, now, .. }) = queue_limit(nic).filter(|limit| limit.now > wanted) else {
+            continue;
+        };
+        let value = text(channels, kind, wanted);
+        draft.set("channels", Target::Nic(name), value, format!("a vector for each of {now} queues: {why}"));
+    }
+}
+
 /// All kinds that the device has, one of them with another count.
 pub(in crate::plan) fn text(channels: &Channels, changed: ChannelKind, count: u32) -> String {
     let word = |kind: ChannelKind| {
