@@ -1,7 +1,7 @@
 //! The families of settings worth a trial when receive work matters.
 //!
-//! The order: settings that remove work before settings that move it, and of the latter hardware before
-//! software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
+//! The order: settings that keep the link before those that reset it; of equals, settings that remove work before
+//! settings that move it, and of the latter hardware before software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
 //! by RPS.
 
 use super::{CpuRegime, Family, FamilyGain, Planned};
@@ -17,6 +17,7 @@ use rxlab_path::constraints::queue_limit;
 use rxlab_path::drivers::Kind;
 use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus, reach_every_cpu};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_setting::{Risk, risk_and_upkeep};
 
 const ALL: [Family; 7] = [
     Family::VirtualFunction,
@@ -91,8 +92,19 @@ pub(super) fn judged(
         FamilyGain { knob, trial: true, by_hand, cpus: cpus.clone().filter(|_| knob == Family::Rps), why }
     };
     let mut worth: Vec<FamilyGain> = ALL.into_iter().zip(judged).map(verdict).collect();
-    worth.sort_by_key(|worth| (!worth.trial, worth.by_hand));
+    worth.sort_by_key(|worth| (!worth.trial, worth.by_hand, resets_link(nic, worth.knob)));
     worth
+}
+
+/// True if a setting of a family resets the link of an interface.
+fn resets_link(nic: &Nic, family: Family) -> bool {
+    let knob = match family {
+        Family::Moderation => "rx_usecs",
+        Family::Rss => "rss",
+        Family::Queues => "channels",
+        Family::VirtualFunction | Family::IrqPlacement | Family::Rps | Family::Rfs => return false,
+    };
+    risk_and_upkeep(knob, nic.driver.as_deref()).is_some_and(|(risk, _)| risk == Risk::LinkReset)
 }
 
 /// The same when a thread that reads the sockets has no time left.
