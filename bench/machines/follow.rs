@@ -58,6 +58,7 @@ fn one(truth: &mut Truth, setting: &Setting) {
     if knob == "irqbalance" {
         return ban(truth, at);
     }
+    let full = truth.full.clone();
     let nic = &mut truth.nics[at];
     // The second queues that mlx5 shows on 5.15 take no packets.
     let is_real =
@@ -73,9 +74,9 @@ fn one(truth: &mut Truth, setting: &Setting) {
             nic.irqs.iter_mut().enumerate().filter(|(at, _)| moved.contains(at)).for_each(|(_, irq)| {
                 irq.affinity = cpus(value);
                 let may = irq.affinity.intersection(&online);
-                // An interrupt that may stay on its CPU does.
-                irq.lands =
-                    if may.contains(irq.lands) { irq.lands } else { may.first().unwrap_or(irq.lands) };
+                // An interrupt that may stay on its CPU does, and one that finds no vector.
+                let goes = may.difference(&full).first().filter(|_| !may.contains(irq.lands));
+                irq.lands = goes.unwrap_or(irq.lands);
             });
         }
         ("channels", _) => resize(nic, &online, value),

@@ -241,23 +241,26 @@ fn immovable(model: &Model) -> impl Iterator<Item = &Irq> {
     irqs(model).filter(move |irq| notes && is_empty(irq))
 }
 
-/// CPUs without room for another interrupt, and an interrupt that shows it: it was sent there and stays elsewhere although it
-/// fires.
-fn exhausted<'m>(model: &'m Model, rates: &Rates) -> Option<(CpuMask, &'m Irq)> {
-    let online = model.online();
-    let stays = |irq: &&Irq| {
-        let counted = rates.irqs.iter().find(|rates| rates.irq == irq.number);
-        let fired = |mask: &CpuMask| {
-            let rates = counted.into_iter().flat_map(|counted| &counted.per_cpu);
-            rates.filter(|(cpu, _)| mask.contains(**cpu)).map(|(_, rate)| rate).sum::<f64>()
-        };
-        let (Some(sent), Some(lands)) = (irq.affinity.known(), irq.effective.known()) else { return false };
-        fired(lands) * rates.seconds >= FIRED && fired(sent) == 0.0
+/// True if an interrupt was sent elsewhere and stays where it is although it fires.
+pub fn is_stuck(irq: &Irq, rates: &Rates) -> bool {
+    let (Some(sent), Some(lands)) = (irq.affinity.known(), irq.effective.known()) else { return false };
+    if !irq.is_pending() {
+        return false;
+    }
+    let counted = rates.irqs.iter().find(|rates| rates.irq == irq.number);
+    let fired = |mask: &CpuMask| {
+        let rates = counted.into_iter().flat_map(|counted| &counted.per_cpu);
+        rates.filter(|(cpu, _)| mask.contains(**cpu)).map(|(_, rate)| rate).sum::<f64>()
     };
-    let mut stuck = irqs(model).filter(|irq| irq.is_pending()).filter(stays).peekable();
+    fired(lands) * rates.seconds >= FIRED && fired(sent) == 0.0
+}
+
+/// CPUs without room for another interrupt, and an interrupt that shows it.
+fn exhausted<'m>(model: &'m Model, rates: &Rates) -> Option<(CpuMask, &'m Irq)> {
+    let mut stuck = irqs(model).filter(|irq| is_stuck(irq, rates)).peekable();
     let first = *stuck.peek()?;
     let sent = stuck.filter_map(|irq| irq.affinity.known());
-    let full = sent.fold(CpuMask::new(), |all, mask| all.union(mask)).intersection(&online);
+    let full = sent.fold(CpuMask::new(), |all, mask| all.union(mask)).intersection(&model.online());
     (!full.is_empty()).then_some((full, first))
 }
 
@@ -309,12 +312,9 @@ impl Constraints {
         all
     }
 
-    /// CPUs without room for another interrupt, and the reason.
-    pub fn without_vectors(&self) -> Option<(&CpuMask, &Constraint)> {
-        self.list.iter().find_map(|one| match &one.object {
-            Object::Vectors(cpus) => Some((cpus, one)),
-            _ => None,
-        })
+    /// The constraint of CPUs without room for another interrupt, if there are some.
+    pub fn without_vectors(&self) -> Option<&Constraint> {
+        self.list.iter().find(|one| matches!(one.object, Object::Vectors(_)))
     }
 
     /// The constraints, in no particular order.

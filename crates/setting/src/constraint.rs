@@ -1,5 +1,6 @@
 //! Settings that the constraints of a machine forbid.
 
+use super::simulation::{all_irqs, is_to_come};
 use super::{Setting, Target, interrupts, set_of};
 use rxlab_base::parse::ethtool::ChannelKind;
 use rxlab_base::units::CpuMask;
@@ -26,7 +27,11 @@ fn forbidden_by(
             one.among(&cpus_of(value)?.difference(&named))
         }
         (Object::Irq(irq), "irq_affinity") => {
-            interrupts(nic?, target).iter().any(|own| own.number == *irq).then(|| one.clone())
+            let nic = nic?;
+            let irqs = interrupts(nic, target);
+            // Those of queues to come have the same controller.
+            let comes = || irqs.iter().any(|own| is_to_come(own)) && all_irqs(nic).contains(irq);
+            (irqs.iter().any(|own| own.number == *irq) || comes()).then(|| one.clone())
         }
         (Object::Vectors(full), "irq_affinity") => {
             let sent = cpus_of(value)?.intersection(&model.online());

@@ -85,9 +85,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         })
     }));
     let constraints = Constraints::measured(model, rates);
-    let full = constraints.without_vectors().filter(|(full, _)| model.usable().difference(full).is_empty());
-    let (why, remedy, plan) = match full {
-        Some((_, full)) => (full.to_string(), "fewer queues, which need fewer vectors", "isolate.channels"),
+    let (why, remedy, plan) = match constraints.without_vectors() {
+        Some(full) => (full.to_string(), "fewer queues, which need fewer vectors", "isolate.channels"),
         None => (
             "isolation keeps the scheduler away, not interrupts: each stops the process there, and its softirq runs \
              there too"

@@ -227,16 +227,15 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// CPUs that should get no interrupt while others are left: they lack vectors or time, or are slow.
+    /// CPUs that should get no interrupt while others are left: they lack time, or are slow.
     pub(super) fn full(&self) -> CpuMask {
-        let without_vectors = self.constraints.without_vectors().map(|(cpus, _)| cpus.clone());
-        self.machine().full().union(&slow(&self.model)).union(&without_vectors.unwrap_or_default())
+        self.machine().full().union(&slow(&self.model))
     }
 
-    /// Reason why no usable CPU can take another interrupt, if none can.
+    /// Reason why no interrupt is sent anywhere: one that was stays where it is. Moving others would hide it from the next
+    /// plan, and the CPUs that have vectors left are not known.
     pub(super) fn no_vectors(&self) -> Option<String> {
-        let (full, why) = self.constraints.without_vectors()?;
-        self.topology.usable.difference(full).is_empty().then(|| why.to_string())
+        self.constraints.without_vectors().map(|why| why.to_string())
     }
 
     /// Adds one setting and applies it to the draft's machine.

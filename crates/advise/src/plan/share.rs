@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use rxlab_base::units::{CpuId, CpuMask, Fact};
-use rxlab_path::constraints::slow;
+use rxlab_path::constraints::{is_stuck, slow};
 use rxlab_path::evidence::{
     DROWNING, FULL, MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time,
 };
-use rxlab_path::model::{CpuRates, Holder, Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_path::model::{CpuRates, Holder, Irq, Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
 /// 10 to 20 us between packets a core is interrupted all the time.
@@ -134,7 +134,8 @@ impl Machine<'_> {
         };
         let irq = queue.irqs.first();
         // An interrupt that is moving counts where it was sent.
-        let sent = irq.filter(|irq| irq.is_pending()).and_then(|irq| irq.affinity.known()).and_then(one);
+        let is_moving = |irq: &&Irq| irq.is_pending() && !is_stuck(irq, self.rates);
+        let sent = irq.filter(is_moving).and_then(|irq| irq.affinity.known()).and_then(one);
         // With Hyper-V, the CPU of a signal is not that of an interrupt.
         sent.or_else(|| irq.and_then(|irq| irq.effective.known()).and_then(one))
             .or_else(|| irq_cpus(queue, self.model, self.rates).first())

@@ -73,6 +73,9 @@ struct Leaving {
 /// keep busy or that should be kept clean, to the nearest that takes none; then those of busy queues away from a CPU
 /// that they fill, where every CPU takes some. All others stay where they are.
 pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
+    if let Some(why) = draft.no_vectors() {
+        return draft.leave(format!("irq: {why}"));
+    }
     let (mut taken, mut leaving) = leaving(draft);
     let is_clean = |draft: &Draft<'_>, leaving: &Leaving| draft.clean.contains(leaving.from);
     // Those of full CPUs, and the busiest queues, have most to gain from the CPUs that are left.
