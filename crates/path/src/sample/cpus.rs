@@ -62,9 +62,7 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Cpu>> {
         let mut known_caches = None;
         let caches = by_group(&present, |cpu| last_level_cache(host, cpu, &mut known_caches), Fact::known);
         let nodes = nodes(host, &present, &online);
-        let mut has_capacities = true;
-        let capacities: BTreeMap<CpuId, u32> =
-            present.iter().filter_map(|cpu| Some((cpu, capacity(host, cpu, &mut has_capacities)?))).collect();
+        let capacities = capacities(host, &online);
         let cpu = |id| Cpu {
             id,
             online: online.contains(id),
@@ -80,15 +78,13 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Cpu>> {
     })
 }
 
-/// The capacity of a CPU. A kernel that does not have it for one (`listed`) has it for none.
-fn capacity(host: &dyn Host, cpu: CpuId, listed: &mut bool) -> Option<u32> {
-    let capacity = if *listed {
-        read::number(host, &format!("{BASE}/cpu{cpu}/cpu_capacity"))
-    } else {
-        Fact::Unsupported
-    };
-    *listed = capacity != Fact::Unsupported;
-    capacity.known().copied()
+/// The capacities of these CPUs. A kernel that has none for the first has none; for a CPU that is offline the file may be missing.
+fn capacities(host: &dyn Host, online: &CpuMask) -> BTreeMap<CpuId, u32> {
+    let capacity = |cpu: CpuId| read::number(host, &format!("{BASE}/cpu{cpu}/cpu_capacity"));
+    if online.first().is_none_or(|first| capacity(first) == Fact::Unsupported) {
+        return BTreeMap::new();
+    }
+    online.iter().filter_map(|cpu| Some((cpu, *capacity(cpu).known()?))).collect()
 }
 
 /// The result of `look` for every CPU of `all`: called once for each set that `shared` returns.
