@@ -2,23 +2,24 @@
 
 use super::folder::{Installed, wanted_by};
 use super::seal::{RECORD, sealed_with};
-use super::texts::{Restore, specifiers, word};
+use super::texts::{Restore, condition, mounts};
+use rxlab_base::grammar::systemd::argument;
 
 /// Name of the unit.
 pub const RECORD_UNIT: &str = "rxlab-record.service";
 
 /// The files of the unit, in the order of installation. `arguments` follow `record`. For removal only the paths matter.
 pub fn record_files(arguments: &[String], restore: &Restore) -> Vec<Installed> {
-    let arguments: String = arguments.iter().map(|one| format!(" {}", word(one))).collect();
+    let arguments: String = arguments.iter().map(|one| format!(" {}", argument(one))).collect();
     let text = format!(
         "[Unit]\nDescription=Recorder of the receive path (rxlab)\n\
-         # Without the program it would be tried again every ten seconds.\nConditionFileIsExecutable={}\n\
-         RequiresMountsFor={}\n\n\
+         # Without the program it would be tried again every ten seconds.\n{}\
+         {}\n\
          [Service]\nExecStart={} record{arguments}\nRestart=on-failure\nRestartSec=10\n\
          # It must not take CPU time from what it records.\nNice=10\nIOSchedulingClass=idle\n\n\
          [Install]\nWantedBy=multi-user.target\n",
-        specifiers(&restore.program.to_string_lossy()),
-        word(&restore.state.to_string_lossy()),
+        condition("ConditionFileIsExecutable", &restore.program),
+        mounts(&[&restore.state]),
         restore.command(),
     );
     vec![
