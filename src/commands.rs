@@ -16,6 +16,7 @@ pub mod guard;
 pub mod history;
 pub mod interference;
 mod leftovers;
+mod listen;
 pub mod load;
 mod look;
 mod lost_time;
