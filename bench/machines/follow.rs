@@ -57,6 +57,7 @@ fn one(truth: &mut Truth, setting: &Setting) {
     if knob == "irqbalance" {
         return ban(truth, at);
     }
+    let full = truth.full.clone();
     let nic = &mut truth.nics[at];
     // The second queues that mlx5 shows on 5.15 take no packets.
     let is_real =
@@ -72,12 +73,18 @@ fn one(truth: &mut Truth, setting: &Setting) {
             nic.irqs.iter_mut().enumerate().filter(|(at, _)| moved.contains(at)).for_each(|(_, irq)| {
                 irq.affinity = cpus(value);
                 let may = irq.affinity.intersection(&online);
-                // An interrupt that may stay on its CPU does.
-                irq.lands =
-                    if may.contains(irq.lands) { irq.lands } else { may.first().unwrap_or(irq.lands) };
+                // An interrupt that may stay on its CPU does, and one that finds no vector.
+                let goes = may.difference(&full).first().filter(|_| !may.contains(irq.lands));
+                irq.lands = goes.unwrap_or(irq.lands);
             });
         }
-        ("channels", _) => resize(nic, &online, value),
+        ("channels", _) => {
+            let before = nic.rx.len();
+            resize(nic, &online, value);
+            if nic.rx.len() < before {
+                free_vectors(truth);
+            }
+        }
         ("rss", _) => spread_table(nic),
         ("adaptive_rx", _) => nic.delay = nic.delay.map(|(usecs, _)| (usecs, value == "on")),
         ("rx_usecs", _) => nic.delay = nic.delay.map(|(_, adapts)| (number(value), adapts)),
@@ -117,6 +124,36 @@ fn spread_table(nic: &mut Nic) {
     (0..).zip(&mut nic.table).for_each(|(entry, queue): (u32, _)| *queue = entry % queues);
 }
 
+/// Fewer queues have freed vectors: interrupts go where they were sent.
+fn free_vectors(truth: &mut Truth) {
+    truth.full = CpuMask::new();
+    for irq in truth.nics.iter_mut().flat_map(|nic| &mut nic.irqs) {
+        if !irq.affinity.contains(irq.lands) {
+            irq.lands = irq.affinity.first().unwrap_or(irq.lands);
+        }
+    }
+}
+
+/// Removes queues from the end with their interrupts.
+fn shrink(nic: &mut Nic, receive: usize, transmit: usize) {
+    let own = |nic: &Nic| {
+        nic.rx.iter().filter_map(|rx| rx.irq).chain(nic.tx.iter().filter_map(|tx| tx.irq)).collect()
+    };
+    let before: Vec<usize> = own(nic);
+    nic.rx.truncate(receive);
+    nic.tx.truncate(transmit);
+    let left: Vec<usize> = own(nic);
+    let gone = |irq: usize| before.contains(&irq) && !left.contains(&irq);
+    let moved = |irq: usize| irq - (0..irq).filter(|at| gone(*at)).count();
+    nic.rx.iter_mut().for_each(|rx| rx.irq = rx.irq.map(moved));
+    nic.tx.iter_mut().for_each(|tx| tx.irq = tx.irq.map(moved));
+    let mut at = 0;
+    nic.irqs.retain(|_| {
+        at += 1;
+        !gone(at - 1)
+    });
+}
+
 /// Another number of queues: their packets are spread over all of them, and new ones have interrupts where the
 /// driver asks for them first: on one CPU after the other.
 fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
@@ -129,6 +166,7 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
     let transmit = count("combined").or(count("tx")).expect("transmit queues");
     let (packets, last) = (nic.packets(), nic.irqs.last().map_or(0, |irq| irq.number));
     let queues = u32::try_from(receive).expect("few");
+    shrink(nic, receive, transmit);
     let mut number = last;
     let mut irq = |nic: &mut Nic, action: String, queue: usize| {
         number += 1;

@@ -29,6 +29,7 @@ pub(crate) fn generate(seed: u64) -> Truth {
         cpus: cpus(random),
         nohz: CpuMask::new(),
         cpuset: None,
+        full: CpuMask::new(),
         nics: Vec::new(),
         uppers: Vec::new(),
         veths: Vec::new(),
@@ -49,7 +50,60 @@ pub(crate) fn generate(seed: u64) -> Truth {
     if random.percent(30) {
         irqbalance(random, &mut truth);
     }
+    // Its own numbers: the machines without constraints stay as they are.
+    constrain(&mut Random::new(seed.rotate_left(32) ^ 0x5eed), &mut truth);
     truth
+}
+
+/// Adds what may not be done, to some machines.
+fn constrain(random: &mut Random, truth: &mut Truth) {
+    let before = truth.clone();
+    if random.percent(8) {
+        let slow = random.pick(&[406, 530, 1000]);
+        let part = 1 + random.below(3);
+        for cpu in &mut truth.cpus {
+            cpu.capacity = Some(if cpu.core % 4 < part { slow } else { 1024 });
+        }
+    }
+    for nic in &mut truth.nics {
+        nic.has_xdp = ["ena", "virtio_net"].contains(&nic.driver.name) && random.percent(8);
+        nic.is_fixed = nic.driver.bus == Bus::Pci && random.percent(4);
+        nic.is_managed |= nic.is_fixed;
+    }
+    if random.percent(40) {
+        // Pinned by hand there is another reason for a ban.
+        let pinned = truth.nics.iter().flat_map(|nic| &nic.irqs).filter(|irq| irq.affinity.len() == 1);
+        let pinned = pinned.fold(CpuMask::new(), |all, irq| all.union(&irq.affinity));
+        let chosen: CpuMask = truth.online().iter().filter(|_| random.percent(30)).collect();
+        if let Some(irqbalance) = &mut truth.irqbalance {
+            irqbalance.banned_cpus = chosen.difference(&pinned);
+        }
+        if truth.usable().is_empty() {
+            *truth = before;
+        }
+    }
+    if random.percent(6) {
+        exhaust(random, truth);
+    }
+}
+
+/// Sends some interrupts to CPUs that have no vectors left for them.
+fn exhaust(random: &mut Random, truth: &mut Truth) {
+    let usable: Vec<CpuId> = truth.usable().iter().collect();
+    let full: CpuMask = usable.into_iter().filter(|_| random.percent(40)).collect();
+    let is_fast = |nic: &Nic, irq: usize| {
+        let queues = nic.rx.iter().filter(|queue| queue.irq == Some(irq));
+        queues.map(|queue| queue.packets).sum::<f64>() >= 10.0
+    };
+    for nic in &mut truth.nics {
+        for at in 0..nic.irqs.len() {
+            let comes = is_fast(nic, at) && !full.contains(nic.irqs[at].lands);
+            if comes && !nic.is_fixed && random.percent(60) && !full.is_empty() {
+                nic.irqs[at].affinity = full.clone();
+                truth.full = full.clone();
+            }
+        }
+    }
 }
 
 /// A number from 1, mostly near it.
@@ -98,6 +152,7 @@ fn cpus(random: &mut Random) -> Vec<Cpu> {
             cache: node * 1024 + core % cores / of_cache,
             online: number == 0 || !has_offline || !random.percent(15),
             isolated: false,
+            capacity: None,
             program: random.pick(programs),
         }
     };
@@ -262,6 +317,8 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
         is_told: truth.kernel >= Kernel::V6_8 && random.percent(50) && truth.damage != Damage::NetlinkDenied,
         is_listed,
         is_managed: random.percent(5),
+        is_fixed: false,
+        has_xdp: false,
         counted,
         table,
         delay: random.percent(70).then(|| (random.pick(&[0, 1, 3, 8, 20, 50]), random.percent(40))),
@@ -363,5 +420,6 @@ fn load(random: &mut Random, truth: &mut Truth) {
 fn irqbalance(random: &mut Random, truth: &mut Truth) {
     let irqs = truth.nics.iter().flat_map(|nic| &nic.irqs).map(|irq| irq.number);
     let banned = if random.percent(30) { irqs.take(20).collect() } else { Vec::new() };
-    truth.irqbalance = Some(Irqbalance { banned, answers: random.percent(80) });
+    let banned_cpus = CpuMask::new();
+    truth.irqbalance = Some(Irqbalance { banned, banned_cpus, answers: random.percent(80) });
 }

@@ -83,7 +83,9 @@ fn queue(
     if lands.iter().any(|cpu| Some(cpu) != home) {
         return Err(format!("its interrupt is shown on CPU {lands}, is on CPU {home:?}"));
     }
-    let has_place = truth.damage != Damage::NoEffectiveAffinity && truth.damage != Damage::AffinityDenied;
+    let has_place = !nic.is_fixed
+        && truth.damage != Damage::NoEffectiveAffinity
+        && truth.damage != Damage::AffinityDenied;
     if is_known && has_place && lands.is_empty() {
         return Err(format!("the CPU of its interrupt is shown as unknown, is {home:?}"));
     }

@@ -41,7 +41,7 @@ pub struct Driver {
     /// Some names of its statistics with one receive queue, and what they count of the queue.
     pub statistics_example: &'static [(&'static str, Option<Counted>)],
     /// Receive queues that the RSS table can name, if fewer than the device may have.
-    pub rss_queues: Option<usize>,
+    pub rss_queues: Option<RssQueues>,
     /// The RSS hash.
     pub hash: Hash,
     /// True if it steers flows to their readers (accelerated RFS: `ndo_rx_flow_steer`).
@@ -142,6 +142,28 @@ pub struct Channels {
     pub keep_link: bool,
     /// True if more pairs of queues than channels are in use while an XDP program is attached.
     pub grow_for_xdp: bool,
+    /// Numbers of queues that the driver accepts while an XDP program is attached to it.
+    pub xdp: XdpQueues,
+}
+
+/// Numbers of queues that a driver accepts while an XDP program is attached to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XdpQueues {
+    /// As many as without, as far as is known.
+    Free,
+    /// Half of the maximum: the program sends through the others.
+    Half,
+    /// No other than the current one.
+    Fixed,
+}
+
+/// Receive queues that the RSS table of some devices of a driver can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RssQueues {
+    /// The first ones, so many.
+    pub queues: usize,
+    /// Entries of the table of these devices; the others have more.
+    pub entries: usize,
 }
 
 /// Interrupt moderation of a driver.
@@ -174,7 +196,7 @@ const UNKNOWN: Driver = Driver {
     hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
     has_arfs: false,
     has_atr: false,
-    channels: Channels { keep_link: false, grow_for_xdp: false },
+    channels: Channels { keep_link: false, grow_for_xdp: false, xdp: XdpQueues::Free },
     moderation: Moderation {
         adaptive_usecs: &[],
         only_spaces: false,

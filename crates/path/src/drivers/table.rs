@@ -6,7 +6,7 @@ use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
 use super::IrqNumber::{All, Block, FromLowest, NoQueue, Order, Receive, Transmit, Unclear};
 use super::Kind::{Failover, Pair, Paravirtual, VirtualFunction};
-use super::{Bare, Channels, Driver, Hash, IrqName, IrqNumber, Moderation, UNKNOWN};
+use super::{Bare, Channels, Driver, Hash, IrqName, IrqNumber, Moderation, RssQueues, UNKNOWN, XdpQueues};
 
 /// An interrupt's name by its example and its end.
 const fn irq(example: &'static str, ending: &'static str, number: IrqNumber) -> IrqName {
@@ -88,7 +88,7 @@ pub static DRIVERS: &[Driver] = &[
         ],
         // Seen with 6.1: the default table was reported, and the hypervisor did not know it.
         hash: Hash { may_lack_table: true, ..UNKNOWN.hash },
-        channels: Channels { keep_link: true, grow_for_xdp: true },
+        channels: Channels { keep_link: true, grow_for_xdp: true, xdp: XdpQueues::Fixed },
         // VIRTIO_NET_F_NOTF_COAL.
         moderation: Moderation { may_be_missing: true, ..UNKNOWN.moderation },
         sources: &[
@@ -183,7 +183,8 @@ pub static DRIVERS: &[Driver] = &[
             ("queue_0_rx_refil_partial", OTHER),
         ],
         hash: Hash { is_toeplitz: false, ..UNKNOWN.hash },
-        channels: Channels { keep_link: true, ..UNKNOWN.channels },
+        // ena_xdp_legal_queue_count; the vendor's 2.17 has no limit any more.
+        channels: Channels { keep_link: true, xdp: XdpQueues::Half, ..UNKNOWN.channels },
         sources: &[
             "ethernet/amazon/ena/ena_netdev.c: ena_setup_io_intr, ena_rss_init_default",
             "ethernet/amazon/ena/ena_ethtool.c: ena_queue_strings, ena_set_channels",
@@ -199,9 +200,10 @@ pub static DRIVERS: &[Driver] = &[
         ],
         // It counts descriptors, of which a packet may take several.
         statistics: &[],
+        channels: Channels { xdp: XdpQueues::Half, ..UNKNOWN.channels },
         sources: &[
             "ethernet/google/gve/gve_main.c: gve_alloc_notify_blocks",
-            "ethernet/google/gve/gve_ethtool.c: gve_get_strings",
+            "ethernet/google/gve/gve_ethtool.c: gve_get_strings, gve_set_channels",
         ],
         ..UNKNOWN
     },
@@ -274,14 +276,14 @@ pub static DRIVERS: &[Driver] = &[
             ("rx_queue_0_packets", PACKETS),
             ("rx_queue_0_bytes", BYTES),
         ],
-        // Of 82598, 82599 and X540; the table of X550 can name more.
-        rss_queues: Some(16),
+        // Of 82598, 82599 and X540; the table of X550 can name 64.
+        rss_queues: Some(RssQueues { queues: 16, entries: 128 }),
         has_atr: true,
         // ixgbe_set_coalesce resets the device when the delay crosses 10 us or large receive offload goes with it.
         moderation: Moderation { resets_link: true, ..BY_1 },
         sources: &[
             "ethernet/intel/ixgbe/ixgbe_main.c: ixgbe_request_msix_irqs, ixgbe_atr",
-            "ethernet/intel/ixgbe/ixgbe_ethtool.c: ixgbe_get_strings, ixgbe_rss_indir_tbl_max, ixgbe_set_coalesce",
+            "ethernet/intel/ixgbe/ixgbe_ethtool.c: ixgbe_get_strings, ixgbe_rss_indir_tbl_max, ixgbe_rss_indir_tbl_entries, ixgbe_set_coalesce",
         ],
         ..UNKNOWN
     },
