@@ -39,6 +39,10 @@ pub(super) const RULE: Rule = Rule {
 /// One finding per interface, for its busiest such queue.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
+    // Most of thousands of interfaces have none; the others are compared with all queues of the machine.
+    if queues.is_empty() {
+        return None;
+    }
     let irqs: CpuMask = loaded(model, rates).iter().map(|queue| queue.cpu).collect();
     let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue, &irqs)?)));
     let caught: Vec<(&Loaded<'_>, CpuMask)> = caught.collect();
