@@ -25,7 +25,9 @@ fn is_banned(truth: &Truth, nic: usize) -> bool {
 }
 
 fn ban(truth: &mut Truth, nic: usize) {
-    let own: Vec<u32> = truth.nics[nic].irqs.iter().map(|irq| irq.number).collect();
+    // Those of a function whose names are no interface's are every port's.
+    let ports = truth.nics.iter().filter(|port| port.function == truth.nics[nic].function);
+    let own: Vec<u32> = ports.flat_map(|port| &port.irqs).map(|irq| irq.number).collect();
     if let Some(irqbalance) = &mut truth.irqbalance {
         irqbalance.banned.retain(|irq| !own.contains(irq));
         irqbalance.banned.extend(own);

@@ -16,14 +16,15 @@ const SEEDS: u64 = 5_000;
 
 /// Machines on which a property is known not to hold, exactly, and why. The map of every machine is right, and every
 /// plan can be applied and undone.
-const OPEN: [(Property, usize, &str); 2] = [
+const OPEN: [(Property, usize, &str); 3] = [
     (
         Property::Settles,
-        4,
-        "the plan switches a mask off, and only the next one moves the interrupts of that interface; or a mask that cannot be \
-         read keeps the next plan from telling how busy a queue is (latency)",
+        2,
+        "the plan switches a mask off, and only the next one moves the interrupts of that interface (spread), or moves \
+         interrupts that shared a CPU (numa-local)",
     ),
     (Property::Helps, 2, "another queue of the hot CPU moves than the one that would cool it most (spread)"),
+    (Property::Constraints, 1, "an interrupt leaves a fast CPU for a slow one of its node (numa-local)"),
 ];
 
 /// Every violation, by seed.
