@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use rxlab::lab::{Namespace, Range};
 use rxlab_base::parse::{NetdevNapi, Scheduling, netdev_napis};
+use rxlab_base::units::Fact;
 use rxlab_change::apply::Transaction;
 use rxlab_change::journal::{Disk, Outcome, Store};
 use rxlab_change::knob::find;
@@ -216,6 +217,26 @@ fn settings_of_napis_come_back_with_gro() {
     assert!(bench.napis().is_empty());
     assert_eq!(open.undo(), [Outcome::Restored]);
     assert_eq!((values(), bench.read(settings[4])), (before, priority));
+}
+
+/// A list of NAPIs that could not be read once counted as no NAPIs: their settings went with the write.
+#[test]
+fn settings_of_napis_that_cannot_be_read_keep_gro_on() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let mut napis = bench.begin();
+    napis.set("queue_defer_hard_irqs srv0/rx-1 = 2");
+    let mut model = bench.model();
+    model.napis = Fact::Broken("too many open files".to_owned());
+    model.nics.iter_mut().flat_map(|nic| &mut nic.rx).for_each(|queue| queue.napi = None);
+    let open = napis.transaction.as_mut().expect("begun");
+    let error = open.set(&bench.host, &mut model, &setting("gro srv0 = off")).expect_err("they would be lost");
+    assert_eq!(error.to_string(), "the NAPIs of srv0/rx-0 are unknown: too many open files");
+    assert_eq!(bench.read("gro srv0 = on"), "on");
+    assert_eq!(bench.read("queue_defer_hard_irqs srv0/rx-1 = 2"), "2");
+    assert_eq!(napis.undo(), [Outcome::Restored]);
 }
 
 /// Every write that ends the threads of NAPIs, or creates others: CPUs and scheduling once were lost, with exit code 0.

@@ -260,7 +260,7 @@ impl Transaction {
                 goes_back = knob.same(&earlier.original, &setting.value);
                 displaced = displaced::before_replaced(knob, &before, &earlier.displaced, displaced);
             }
-            displaced = displaced::carried(earlier, displaced);
+            displaced = displaced::carried(host, earlier, displaced);
         }
         // If this process died before noticing, its values would be the ones to set again.
         is_still_named(host, target, &object, &setting.knob)?;
