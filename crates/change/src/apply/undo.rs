@@ -370,8 +370,8 @@ fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
 ///
 /// - Once the original is restored, the values recorded by the last undo before its write count: the current
 ///   ones are leftovers of that write.
-/// - After an interrupted write of ours, the current values are driver leftovers, and those from
-///   before it count.
+/// - After an interrupted write of ours, the current values are driver leftovers unless only others can have set them,
+///   and those from before it count.
 /// - While the value is ours, the current values are what others want, and are recorded before being reset.
 /// - If the original is restored and nothing was recorded, values of new queues were reset; others may be
 ///   deliberate and stay.
@@ -389,7 +389,8 @@ fn displaced_values(
     if let (Some(held), true) = (&touched.held, is_original) {
         return Some(displaced::overlaid(&touched.displaced, held));
     }
-    if !touched.unsettled.is_empty() {
+    let is_cut_short = !touched.unsettled.is_empty();
+    if is_original && is_cut_short {
         return Some(touched.displaced.clone());
     }
     if is_original {
@@ -397,6 +398,9 @@ fn displaced_values(
         return is_still_it().then_some(values);
     }
     let mut held = displaced::now(host, model, nic, &touched.displaced);
+    if is_cut_short {
+        held = displaced::set_by_others(host, &touched.displaced, &held);
+    }
     if let Some(knob) = knob::find(&touched.knob) {
         held = displaced::before_replaced(knob, live, &touched.displaced, held);
     }
@@ -429,6 +433,9 @@ fn displaced_values(
     }
     if !is_still_it() {
         return None;
+    }
+    if is_cut_short && held.is_empty() {
+        return Some(touched.displaced.clone());
     }
     // Its space was reserved with the intent. If none can be reserved, a full disk must not prevent the
     // machine from being restored.
