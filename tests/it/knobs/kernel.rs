@@ -1,6 +1,6 @@
 //! On the running kernel. Machine-wide settings are restored even if a test fails.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -636,6 +636,64 @@ fn a_thread_that_pinned_itself_keeps_no_other_from_going_back() {
     meddle("pin", &|| count("1") == 1);
     run(&["undo", "--force"]).exits(0);
     assert_eq!((count(&before), count("1")), there);
+    process.kill().and_then(|()| process.wait()).expect("it runs");
+}
+
+/// A pinned thread, another one, and the main one. A line on the standard input ends the pinned one and starts another with
+/// its number, which is printed.
+const REUSED: &str = "import os, sys, threading, time
+def run(pin, end):
+    if pin: os.sched_setaffinity(0, {1})
+    end.wait()
+def start(pin):
+    end = threading.Event()
+    thread = threading.Thread(target=run, args=(pin, end), daemon=True)
+    thread.start()
+    return thread, end
+start(False)
+pinned, end = start(True)
+tid = pinned.native_id
+sys.stdin.readline()
+end.set()
+while os.path.exists(f'/proc/self/task/{tid}'): time.sleep(0.001)
+while True:
+    time.sleep(0.02)
+    with open('/proc/sys/kernel/ns_last_pid', 'w') as file: file.write(str(tid - 1))
+    other, end = start(False)
+    if other.native_id == tid: break
+    end.set()
+    other.join()
+print(tid, flush=True)
+sys.stdin.readline()
+";
+
+/// A thread with the number of one that has ended was once given that one's list.
+#[test]
+fn a_number_that_was_used_again_is_another_thread() {
+    require::needs!(root);
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new("python3");
+    command.args(["-c", REUSED]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = command.spawn().expect("started");
+    let (pid, mut input) = (process.id(), process.stdin.take().expect("piped"));
+    let list = |tid: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).expect("it runs");
+        rxlab_base::parse::allowed_cpus(&text).expect("whole").to_string()
+    };
+    let tasks = || -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+        tasks.map(|task| task.expect("listed").file_name().into_string().expect("a number")).collect()
+    };
+    wait_for("its threads", || tasks().iter().filter(|tid| list(tid) == "1").count() == 1 && tasks().len() == 3);
+    let before = list(&pid.to_string());
+    rxlab(state.path(), &["apply", "-y", "--setting", &format!("affinity pid:{pid} = 0")]).said().exits(0);
+    writeln!(input, "again").expect("it reads");
+    let mut tid = String::new();
+    let output = process.stdout.as_mut().expect("piped");
+    BufReader::new(output).read_line(&mut tid).expect("text");
+    assert_eq!(list(tid.trim()), "0", "from the thread that started it");
+    rxlab(state.path(), &["undo"]).said().exits(0);
+    assert_eq!((list(tid.trim()), list(&pid.to_string())), (before.clone(), before));
     process.kill().and_then(|()| process.wait()).expect("it runs");
 }
 
