@@ -232,7 +232,8 @@ fn settings_of_napis_that_cannot_be_read_keep_gro_on() {
     model.napis = Fact::Broken("too many open files".to_owned());
     model.nics.iter_mut().flat_map(|nic| &mut nic.rx).for_each(|queue| queue.napi = None);
     let open = napis.transaction.as_mut().expect("begun");
-    let error = open.set(&bench.host, &mut model, &setting("gro srv0 = off")).expect_err("they would be lost");
+    let error =
+        open.set(&bench.host, &mut model, &setting("gro srv0 = off")).expect_err("they would be lost");
     assert_eq!(error.to_string(), "the NAPIs of srv0/rx-0 are unknown: too many open files");
     assert_eq!(bench.read("gro srv0 = on"), "on");
     assert_eq!(bench.read("queue_defer_hard_irqs srv0/rx-1 = 2"), "2");
@@ -292,6 +293,43 @@ fn cpus_and_scheduling_of_napi_threads_come_back() {
         (bench.read(one[0]).as_str(), values(&threads[..2])),
         ("on", vec!["1".into(), "fifo:7".into()])
     );
+}
+
+/// Nothing could set SCHED_DEADLINE again: what would discard it is refused, before anything is written.
+#[test]
+fn a_thread_with_a_deadline_policy_stays() {
+    let Some((_range, bench)) = with_napis() else { return };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let thread = bench.napis()[0].pid.expect("threaded").to_string();
+    let deadline =
+        ["--sched-runtime", "1000000", "--sched-deadline", "10000000", "--sched-period", "10000000"];
+    let changed = Command::new("chrt").arg("-d").args(deadline).args(["-p", "0", &thread]).output();
+    let changed = changed.expect("chrt runs");
+    assert!(changed.status.success(), "{changed:?}");
+    let policy = || {
+        let stat = bench.host.read_text(&format!("proc/{thread}/stat")).expect("it runs");
+        rxlab_base::parse::scheduling(&stat).expect("whole").policy
+    };
+    let mut transaction = bench.transaction();
+    for text in ["gro srv0 = off", "threaded srv0 = off", "channels srv0 = rx 1 tx 1"] {
+        let error =
+            transaction.set(&bench.host, &mut bench.model(), &setting(text)).expect_err(text).to_string();
+        assert!(error.contains("its thread runs under a policy that rxlab could not restore (6)"), "{error}");
+        assert_eq!((policy(), bench.read("gro srv0 = on").as_str()), (6, "on"), "{text}");
+    }
+    let queue = if bench.model().nic(&"srv0".parse().expect("a name")).expect("there").rx[0]
+        .napi
+        .as_ref()
+        .is_some_and(|napi| napi.thread == bench.napis()[0].pid)
+    {
+        0
+    } else {
+        1
+    };
+    let text = format!("napi_priority srv0/rx-{queue} = nice:1");
+    assert!(transaction.set(&bench.host, &mut bench.model(), &setting(&text)).is_err());
+    assert_eq!(policy(), 6);
+    assert!(transaction.undo(&bench.host, &bench.model()).is_clean());
 }
 
 /// The kernel clears `threaded` of the interface if SIGKILL arrives while it creates the threads of NAPIs: 46 of 60 kills did
@@ -684,7 +722,9 @@ fn a_number_that_was_used_again_is_another_thread() {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
         tasks.map(|task| task.expect("listed").file_name().into_string().expect("a number")).collect()
     };
-    wait_for("its threads", || tasks().iter().filter(|tid| list(tid) == "1").count() == 1 && tasks().len() == 3);
+    wait_for("its threads", || {
+        tasks().iter().filter(|tid| list(tid) == "1").count() == 1 && tasks().len() == 3
+    });
     let before = list(&pid.to_string());
     rxlab(state.path(), &["apply", "-y", "--setting", &format!("affinity pid:{pid} = 0")]).said().exits(0);
     writeln!(input, "again").expect("it reads");
