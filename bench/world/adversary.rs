@@ -1,6 +1,6 @@
 //! Schedules from seeds.
 
-use super::schedule::{Actor, Area, Counted, Errno, Event, Foreign, Move, Schedule, Set, Slot};
+use super::schedule::{Actor, Area, Counted, Errno, Event, Foreign, Move, Schedule, Set, Slot, ThreadMove};
 use crate::random::Random;
 
 /// Devices of a machine: 0 and 1 are on a bus, 2 and 3 are virtual.
@@ -57,7 +57,8 @@ fn at_some_time(random: &mut Random, act: Move) -> Event {
 }
 
 fn act(random: &mut Random) -> Move {
-    match random.below(34) {
+    match random.below(38) {
+        34..38 => Move::Process(random.byte(2), thread_move(random)),
         0..3 => Move::Kill,
         30 => Move::KillInCall,
         31 => Move::KillBoth,
@@ -79,6 +80,14 @@ fn act(random: &mut Random) -> Move {
         24 => Move::Damage(random.byte(3), random.byte(255)),
         25 => Move::Reuse(1 + random.byte(NAMESPACES - 1)),
         _ => fault(random),
+    }
+}
+
+fn thread_move(random: &mut Random) -> ThreadMove {
+    match random.below(5) {
+        0 => ThreadMove::Again,
+        1 => ThreadMove::End(1 + random.byte(3)),
+        _ => ThreadMove::Start(random.byte(4)),
     }
 }
 
@@ -153,7 +162,8 @@ fn sets(random: &mut Random) -> Vec<Set> {
 }
 
 fn slot(random: &mut Random) -> Slot {
-    match random.below(14) {
+    match random.below(17) {
+        14..17 => Slot::Thread(random.byte(2), random.byte(4)),
         12 => Slot::Xps(random.byte(3), random.byte(2)),
         13 => Slot::Threaded(device(random)),
         0..5 => Slot::Rps(device(random), random.byte(2)),

@@ -26,6 +26,7 @@ pub(crate) struct Files {
     pub(crate) open: BTreeMap<String, File>,
     pub(crate) archive: BTreeMap<String, File>,
     pub(crate) holder: Option<u32>,
+    pub(crate) notices: BTreeMap<String, Vec<u8>>,
 }
 
 impl Files {
@@ -194,6 +195,13 @@ impl Storage for SimDisk {
         state.disk.holder = state.running();
         let by = state.running().unwrap_or(0);
         Ok(Lock::held_by(Held { world: Arc::clone(&self.world), by }))
+    }
+
+    fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
+        self.with(true, |state| {
+            state.disk.notices.insert(id.to_owned(), text.to_vec());
+            Ok(())
+        })
     }
 
     fn pause(&self, time: Duration) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno as Os;
 use rxlab_base::parse::{attribute, one_message};
-use rxlab_base::units::CpuMask;
+use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_sys::{Action, Cause, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError, Operation, Query};
 
 use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list};
@@ -33,6 +33,10 @@ enum Node {
     Queue(usize, usize, bool),
     Value(Slot),
     Interrupts,
+    /// The threads of a process.
+    Tasks(usize),
+    /// The file `stat` of a process or a thread.
+    Stat(u32, u64),
     Fixed(String),
     Absent,
 }
@@ -118,6 +122,8 @@ impl SimHost {
             "proc/irq/",
             "proc/interrupts",
             "proc/sys/net/core/",
+            "proc/8",
+            "proc/9",
             "sys/devices/system/cpu/online",
         ];
         if known.iter().any(|known| path.starts_with(known)) {
@@ -126,6 +132,10 @@ impl SimHost {
             drop(state);
             let link = match (&node, operation) {
                 (Node::Value(_), Operation::Write) => Link::Write,
+                // The threads of a process are one value.
+                (Node::Value(Slot::Thread(process, _)), _) => Link::Read(Slot::Thread(*process, 0)),
+                (Node::Tasks(process), _) => Link::Read(Slot::Thread(u8::try_from(*process).unwrap_or(0), 0)),
+                (Node::Stat(pid, _), _) => Link::Read(Slot::Thread(u8::from(*pid >= 900), 0)),
                 (Node::Value(slot), _) => Link::Read(*slot),
                 _ => Link::Other,
             };
@@ -151,6 +161,9 @@ fn proc_node(machine: &Machine, rest: &str) -> Node {
         "irq/default_smp_affinity" => return Node::Fixed("f\n".to_owned()),
         _ => {}
     }
+    if let Some(node) = process_node(machine, rest) {
+        return node;
+    }
     let irq = rest.strip_prefix("irq/").and_then(|rest| rest.strip_suffix("/smp_affinity"));
     let Some(irq) = irq.and_then(|irq| irq.parse::<u32>().ok()) else { return Node::Absent };
     for (at, device) in (0u8..).zip(&machine.devices) {
@@ -161,6 +174,27 @@ fn proc_node(machine: &Machine, rest: &str) -> Node {
         }
     }
     Node::Absent
+}
+
+/// `PID/stat`, `PID/status`, `PID/task`, and those files of a thread.
+fn process_node(machine: &Machine, rest: &str) -> Option<Node> {
+    let (pid, rest) = rest.split_once('/')?;
+    let pid: u32 = pid.parse().ok()?;
+    let at = machine.processes.iter().position(|process| process.pid == pid)?;
+    let process = &machine.processes[at];
+    let (tid, file) = match rest.strip_prefix("task/") {
+        Some(rest) => rest.split_once('/')?,
+        None => ("", rest),
+    };
+    let tid = if tid.is_empty() { pid } else { tid.parse().ok()? };
+    let thread = process.thread(tid)?;
+    Some(match file {
+        "task" => Node::Tasks(at),
+        "stat" => Node::Stat(tid, thread.start),
+        "status" if rest == "status" => Node::Fixed(format!("Name:\tserver\nTgid:\t{pid}\n")),
+        "status" => Node::Value(Slot::Thread(u8::try_from(at).ok()?, u8::try_from(tid - pid).ok()?)),
+        _ => return None,
+    })
 }
 
 /// True if a fault prevents an operation.
@@ -199,6 +233,7 @@ fn prevented(state: &mut State, node: &Node, operation: Operation, path: &str) -
 fn value_text(slot: Slot, value: u64) -> String {
     match slot {
         Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => format!("{value:x}\n"),
+        Slot::Thread(..) => format!("Name:\tserver\nCpus_allowed_list:\t{}\n", list(value)),
         _ => format!("{value}\n"),
     }
 }
@@ -238,12 +273,31 @@ fn channels(device: &Device) -> Vec<u8> {
     one_message(&counts.map(|(kind, count)| attribute(kind, count.to_ne_bytes())).concat())
 }
 
+impl SimHost {
+    /// sched_setaffinity(2), which takes the number of a thread.
+    fn move_thread(&self, pid: u32, tid: u32, cpus: &CpuMask) -> Result<(), HostError> {
+        let path = format!("proc/{pid}/task/{tid}/status");
+        let failed = |cause: Cause| HostError::new(Operation::Act, &path, cause);
+        let wanted = (0..CPUS).filter(|cpu| cpus.contains(CpuId(*cpu))).fold(0, |mask, cpu| mask | 1 << cpu);
+        let written = self.meet(&path, Operation::Write, |state, node| {
+            let Node::Value(slot) = node else { return None };
+            Some(state.write(slot, wanted))
+        });
+        let written = written.map_err(|error| failed(error.cause))?;
+        self.world.written();
+        if written { Ok(()) } else { Err(failed(Cause::Errno(22))) }
+    }
+}
+
 impl Host for SimHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
         let text = self.meet(path, Operation::Read, |state, node| match node {
             Node::Fixed(text) | Node::InterfaceFile(_, text) => Some(text),
             Node::Interrupts => Some(interrupts(&state.machine)),
             Node::Value(slot) => Some(value_text(slot, state.machine.value(slot)?.now)),
+            Node::Stat(tid, start) => {
+                Some(format!("{tid} (server) S{} {start}{}\n", " 0".repeat(18), " 0".repeat(30)))
+            }
             _ => None,
         });
         text.map(String::into_bytes)
@@ -272,6 +326,7 @@ impl Host for SimHost {
                     let devices = machine.in_netns(cookie).map(|(_, device)| device.name.clone());
                     devices.chain(["lo".to_owned()]).collect()
                 }
+                Node::Tasks(at) => machine.processes[at].alive().map(|(tid, _)| tid.to_string()).collect(),
                 Node::Loopback => Vec::new(),
                 Node::Interface(_) => ["carrier_down_count", "ifindex", "operstate", "queues", "threaded"]
                     .map(String::from)
@@ -323,6 +378,9 @@ impl Host for SimHost {
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {
+        if let Action::ThreadCpus { pid, tid, cpus } = action {
+            return self.move_thread(*pid, *tid, cpus);
+        }
         let path = action.path();
         let failed = |cause: Cause| HostError::new(Operation::Act, &path, cause);
         let Action::Ethtool { get: EthtoolGet::Channels, nic, attributes } = action else {
@@ -339,8 +397,10 @@ impl Host for SimHost {
         let was = state.machine.value(slot).map_or(0, |value| value.now);
         let done = count.is_some_and(|count| state.write(slot, u64::from(count)));
         if done {
-            let began = state.stack.last().map_or(0, |top| top.began);
+            let (began, pid) = state.stack.last().map_or((0, 0), |top| (top.began, top.pid));
+            let before = state.values();
             state.machine.make_queues_for_rxlab(device, was, began);
+            state.changed_since(&before, pid);
         }
         state.die_in_call(slot);
         drop(state);

@@ -4,7 +4,8 @@
 
 use rxlab_base::units::{CpuId, CpuMask};
 
-use super::schedule::{Foreign, Slot};
+use super::processes::{MAX_THREADS, Process};
+use super::schedule::{Foreign, Slot, ThreadMove};
 
 /// CPUs of the machine.
 pub(crate) const CPUS: u32 = 4;
@@ -36,11 +37,11 @@ pub(crate) struct Value {
     /// A value of others that a write of rxlab to another slot discarded, and that has not been set since.
     pub(crate) discarded: Option<u64>,
     /// The operation before which another program set it last.
-    set_at: u32,
+    pub(crate) set_at: u32,
 }
 
 impl Value {
-    fn new(now: u64) -> Self {
+    pub(super) fn new(now: u64) -> Self {
         Self { now, by: By::Kernel, originals: vec![now], older: Vec::new(), discarded: None, set_at: 0 }
     }
 
@@ -64,6 +65,16 @@ impl Value {
         self.now = value;
         self.by = By::Foreign;
         self.discarded = None;
+    }
+
+    /// The value of a thread that one with this value starts; `main` are the originals of the main thread.
+    pub(crate) fn inherited(&self, main: &[u64]) -> Self {
+        let mut value = self.clone();
+        value.originals.extend_from_slice(main);
+        if self.by != By::Rxlab {
+            value.originals.push(self.now);
+        }
+        value
     }
 
     /// A write of rxlab to another slot resets it: the command that began before operation `began` has to set it again.
@@ -154,6 +165,7 @@ pub(crate) struct Machine {
     pub(crate) boot: u32,
     pub(crate) namespaces: Vec<Netns>,
     pub(crate) devices: Vec<Device>,
+    pub(crate) processes: Vec<Process>,
     pub(crate) entries: Value,
     pub(crate) budget: Value,
     pub(crate) online: u64,
@@ -161,7 +173,11 @@ pub(crate) struct Machine {
     next_cookie: u64,
     next_name: u32,
     next_irq: u32,
+    next_start: u64,
 }
+
+/// Numbers of the processes.
+const PIDS: [u32; 2] = [800, 900];
 
 const PATHS: [&str; 3] = ["/proc/1/ns/net", "/run/netns/a", "/run/netns/b"];
 const NAMES: [&str; 4] = ["eth0", "eth1", "veth0", "veth1"];
@@ -183,6 +199,7 @@ impl Machine {
             boot,
             namespaces: Vec::new(),
             devices: Vec::new(),
+            processes: Vec::new(),
             entries: Value::new(0),
             budget: Value::new(300),
             online: ALL_CPUS,
@@ -190,7 +207,9 @@ impl Machine {
             next_cookie: 0,
             next_name,
             next_irq: 24,
+            next_start: 5000,
         };
+        machine.processes = PIDS.map(|pid| machine.process(pid)).into();
         for (inode, path) in (4_026_531_840..).zip(PATHS) {
             let cookie = machine.cookie();
             machine.namespaces.push(Netns { path, inode, cookie });
@@ -233,6 +252,31 @@ impl Machine {
         }
     }
 
+    fn process(&mut self, pid: u32) -> Process {
+        let starts = [self.start(), self.start()];
+        Process::new(pid, starts, ALL_CPUS)
+    }
+
+    fn start(&mut self) -> u64 {
+        self.next_start += 1;
+        self.next_start
+    }
+
+    pub(crate) fn process_of(&self, process: u8) -> &Process {
+        &self.processes[usize::from(process) % self.processes.len()]
+    }
+
+    /// Something happens to a process.
+    pub(crate) fn move_thread(&mut self, process: u8, act: ThreadMove) {
+        let at = usize::from(process) % self.processes.len();
+        let start = self.start();
+        match act {
+            ThreadMove::Start(parent) => self.processes[at].start(parent, start),
+            ThreadMove::End(thread) => self.processes[at].end(thread),
+            ThreadMove::Again => self.processes[at] = self.process(self.processes[at].pid),
+        }
+    }
+
     fn inode(&mut self) -> u64 {
         self.next_inode += 1;
         self.next_inode
@@ -265,6 +309,23 @@ impl Machine {
         usize::from(device) % self.devices.len()
     }
 
+    /// A number of what a value lives in, which nothing else gets.
+    pub(crate) fn identity(&self, slot: Slot) -> u64 {
+        match slot {
+            Slot::Entries | Slot::Budget => 0,
+            Slot::Rps(device, _)
+            | Slot::Rfs(device, _)
+            | Slot::Xps(device, _)
+            | Slot::Irq(device, _)
+            | Slot::Threaded(device)
+            | Slot::Channels(device) => self.device(device).inode,
+            Slot::Thread(process, at) => {
+                let thread = self.process_of(process).threads.get(usize::from(at));
+                thread.and_then(Option::as_ref).map_or(0, |thread| thread.start)
+            }
+        }
+    }
+
     /// The value of a slot; `None` while it does not exist.
     pub(crate) fn value(&self, slot: Slot) -> Option<&Value> {
         let queue = |device: u8, queue: u8| {
@@ -291,6 +352,10 @@ impl Machine {
                 let device = self.device(device);
                 (device.netns != 0 && device.pci.is_some()).then_some(&device.count)
             }
+            Slot::Thread(process, at) => {
+                let thread = self.process_of(process).threads.get(usize::from(at))?;
+                thread.as_ref().map(|thread| &thread.cpus)
+            }
         }
     }
 
@@ -310,6 +375,10 @@ impl Machine {
             Slot::Channels(device) => {
                 let at = self.at(device);
                 &mut self.devices[at].count
+            }
+            Slot::Thread(process, at) => {
+                let process = usize::from(process) % self.processes.len();
+                &mut self.processes[process].threads[usize::from(at)].as_mut()?.cpus
             }
         })
     }
@@ -334,6 +403,9 @@ impl Machine {
                 slots.push(Slot::Irq(at, queue));
             }
         }
+        for (process, _) in (0u8..).zip(&self.processes) {
+            slots.extend((0..MAX_THREADS).map(|at| Slot::Thread(process, at)));
+        }
         slots.retain(|slot| self.value(*slot).is_some());
         slots
     }
@@ -345,6 +417,7 @@ impl Machine {
             Slot::Rps(..) | Slot::Xps(..) => Some(value & self.online),
             Slot::Threaded(_) => (value < 2).then_some(value),
             Slot::Irq(..) => (value & self.online != 0).then_some(value),
+            Slot::Thread(..) => (value & self.online != 0).then_some(value & ALL_CPUS),
             Slot::Rfs(..) | Slot::Entries if value > 0 => Some(value.next_power_of_two()),
             Slot::Channels(..) => (1..=u64::from(MAX_QUEUES)).contains(&value).then_some(value),
             _ => Some(value),
@@ -464,6 +537,9 @@ impl Machine {
         // CPU 0 stays.
         self.online = if online { self.online | bit } else { self.online & !bit | 1 };
         let online = self.online;
+        // A thread that loses its last CPU may run on all.
+        let threads = self.processes.iter_mut().flat_map(|process| process.threads.iter_mut().flatten());
+        threads.filter(|thread| thread.cpus.now & online == 0).for_each(|thread| thread.cpus.reset(ALL_CPUS));
         // An interrupt that loses its last CPU moves to all others.
         for queue in self.devices.iter_mut().flat_map(|device| &mut device.queues) {
             if queue.affinity.now & online == 0 {
@@ -495,6 +571,7 @@ impl Machine {
                 Slot::Entries | Slot::Rps(..) | Slot::Rfs(..) | Slot::Xps(..) | Slot::Threaded(_) => 0,
                 Slot::Budget => 300,
                 Slot::Irq(..) if what == Foreign::First => ALL_CPUS,
+                Slot::Thread(..) => ALL_CPUS,
                 Slot::Irq(..) => self.online,
                 Slot::Channels(_) => 2,
             },
@@ -523,6 +600,8 @@ fn palette(slot: Slot) -> ([u64; 3], [u64; 3]) {
         Slot::Rfs(..) => ([256, 512, 2048], [1024, 64, 128]),
         Slot::Irq(..) => ([0b0010, 0b0100, 0b0110], [0b1000, 0b1001, 0b1010]),
         Slot::Channels(_) => ([1, 4, 1], [3, 3, 3]),
+        // Never all CPUs that are online, which is a value of its own.
+        Slot::Thread(..) => ([0b0110, 0b0010, 0b0100], [0b1000, 0b1100, 0b1010]),
         Slot::Entries => ([32768, 16384, 8192], [4096, 1024, 2048]),
         Slot::Budget => ([600, 700, 800], [450, 350, 250]),
     }
@@ -543,7 +622,7 @@ pub(crate) fn text(slot: Slot, value: u64) -> String {
     match slot {
         Slot::Rps(..) | Slot::Xps(..) | Slot::Threaded(_) if value == 0 => "off".to_owned(),
         Slot::Threaded(_) => "on".to_owned(),
-        Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => list(value),
+        Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) | Slot::Thread(..) => list(value),
         Slot::Channels(_) => format!("combined {value}"),
         _ => value.to_string(),
     }
@@ -565,5 +644,6 @@ pub(crate) fn knob(slot: Slot) -> &'static str {
         Slot::Threaded(_) => "threaded",
         Slot::Irq(..) => "irq_affinity",
         Slot::Channels(_) => "channels",
+        Slot::Thread(..) => "affinity",
     }
 }

@@ -36,7 +36,7 @@ pub(crate) enum Counted {
 }
 
 /// A tunable value of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Slot {
     Entries,
     Budget,
@@ -52,6 +52,8 @@ pub(crate) enum Slot {
     Irq(u8, u8),
     /// `channels` of a device on a bus.
     Channels(u8),
+    /// `affinity` of a thread of a process. A command sets it of all threads.
+    Thread(u8, u8),
 }
 
 /// A value that a command sets: the slot, and the number of the value in the palette.
@@ -136,8 +138,21 @@ pub(crate) enum Move {
     Damage(u8, u8),
     /// A network namespace is deleted and another one with its inode is created.
     Reuse(u8),
+    /// Something happens to a process.
+    Process(u8, ThreadMove),
     /// Another command runs to its end.
     Run(Actor),
+}
+
+/// What happens to a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ThreadMove {
+    /// One of its threads, by number, starts another.
+    Start(u8),
+    /// A thread ends. The next one that starts may get its number.
+    End(u8),
+    /// It ends, and another one gets its number, with the values that it had at first.
+    Again,
 }
 
 /// Part of the system that fails.
@@ -236,6 +251,9 @@ impl Move {
             Move::Clock(_) => "clock jump",
             Move::Damage(..) => "damage",
             Move::Reuse(_) => "namespace inode reused",
+            Move::Process(_, ThreadMove::Start(_)) => "thread starts",
+            Move::Process(_, ThreadMove::End(_)) => "thread ends",
+            Move::Process(_, ThreadMove::Again) => "process ends, number used again",
             Move::Run(Actor::Apply { .. }) => "second apply",
             Move::Run(Actor::Undo { .. }) => "manual undo",
             Move::Run(Actor::Confirm) => "confirm",

@@ -9,7 +9,7 @@ use super::caught::caught;
 use super::commands::{self, CommandUndo};
 use super::displaced;
 use super::locate::{
-    Place, has_queue, ids_of, is_another, is_of_namespace, is_of_queue, locate, object_inode, was_made_again,
+    Place, has_queue, ids_of, is_another, is_of_namespace, is_of_queue, locate, object_id, was_made_again,
 };
 use super::search::Search;
 use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
@@ -150,7 +150,7 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
 }
 
 fn another_object() -> Outcome {
-    Outcome::Failed { why: "its name now belongs to another interface or control group".to_owned() }
+    Outcome::Failed { why: "its name now belongs to another interface, process or control group".to_owned() }
 }
 
 /// True for a control group whose inode is not in the journal: one that is not at its path may have been renamed.
@@ -177,11 +177,11 @@ fn put_back(
     if is_other_virtual || is_another(host, target, touched.device.as_ref()) {
         return another_object();
     }
-    let found = object_inode(host, target);
+    let found = object_id(host, target);
     if touched.group.is_some_and(|then| Some(then.inode) != found) {
         return another_object();
     }
-    let is_still_it = || object_inode(host, target) == found;
+    let is_still_it = || object_id(host, target) == found;
     let live = match knob.read(knob.site(host, model, target)) {
         Ok(live) => live,
         Err(error @ KnobError::NotThere { .. }) if is_unknown_group(host, touched) => {
