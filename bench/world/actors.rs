@@ -311,6 +311,7 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
                 && (id.is_some() || done.unreadable.is_empty())
                 && done.done.undone.iter().all(apply::Undo::is_clean);
             let mut state = world.state();
+            let is_done = is_done || state.has(Mutation::AllIsBack);
             for undo in &done.done.undone {
                 state.check_outcomes(&undo.id, who, &undo.outcomes);
                 if is_done {

@@ -33,7 +33,7 @@ pub(crate) fn generate(seed: u64) -> Schedule {
             Move::Netns(device, _) => Some(Move::Netns(device, 0)),
             Move::Channels(device, _) => Some(Move::Channels(device, 2)),
             Move::Cpu(cpu, false) => Some(Move::Cpu(cpu, true)),
-            Move::Rename(device) => Some(Move::Rename(device)),
+            Move::Rename(device) | Move::RenameOdd(device) => Some(Move::Rename(device)),
             _ => None,
         };
         events.push(at_some_time(random, act));
@@ -57,7 +57,9 @@ fn at_some_time(random: &mut Random, act: Move) -> Event {
 }
 
 fn act(random: &mut Random) -> Move {
-    match random.below(38) {
+    match random.below(40) {
+        38 => Move::RenameOdd(device(random)),
+        39 => Move::OddName(random.byte(NAMESPACES)),
         34..38 => Move::Process(random.byte(2), thread_move(random)),
         0..3 => Move::Kill,
         30 => Move::KillInCall,
@@ -106,7 +108,8 @@ fn command(random: &mut Random) -> Actor {
 }
 
 fn fault(random: &mut Random) -> Move {
-    let area = match random.below(12) {
+    let area = match random.below(13) {
+        12 => Area::View,
         0 => Area::Interfaces,
         1 => Area::NoInterfaces,
         2 | 3 => Area::Device(device(random)),

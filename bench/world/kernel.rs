@@ -138,6 +138,8 @@ impl Queue {
 pub(crate) struct Device {
     pub(crate) inode: u64,
     pub(crate) name: String,
+    /// Its name is not UTF-8: no file is found by it.
+    pub(crate) is_odd: bool,
     /// Cookie of its network namespace; 0 once it is gone.
     pub(crate) netns: u64,
     /// Address of the PCI function; `None` for a virtual one.
@@ -166,6 +168,8 @@ pub(crate) struct Machine {
     pub(crate) namespaces: Vec<Netns>,
     pub(crate) devices: Vec<Device>,
     pub(crate) processes: Vec<Process>,
+    /// Cookies of namespaces with an interface whose name is not UTF-8.
+    pub(crate) odd: Vec<u64>,
     pub(crate) entries: Value,
     pub(crate) budget: Value,
     pub(crate) online: u64,
@@ -200,6 +204,7 @@ impl Machine {
             namespaces: Vec::new(),
             devices: Vec::new(),
             processes: Vec::new(),
+            odd: Vec::new(),
             entries: Value::new(0),
             budget: Value::new(300),
             online: ALL_CPUS,
@@ -228,6 +233,7 @@ impl Machine {
         Device {
             inode,
             name: name.to_owned(),
+            is_odd: false,
             netns: self.namespaces[0].cookie,
             pci,
             ifindex: u32::try_from(inode).unwrap_or(0),
@@ -298,7 +304,7 @@ impl Machine {
     }
 
     pub(crate) fn find(&self, cookie: u64, name: &str) -> Option<usize> {
-        self.in_netns(cookie).find(|(_, device)| device.name == name).map(|(at, _)| at)
+        self.in_netns(cookie).find(|(_, device)| device.name == name && !device.is_odd).map(|(at, _)| at)
     }
 
     pub(crate) fn device(&self, device: u8) -> &Device {
@@ -469,6 +475,29 @@ impl Machine {
     pub(crate) fn rename(&mut self, device: u8) {
         let at = self.at(device);
         self.devices[at].name = self.name();
+        self.devices[at].is_odd = false;
+    }
+
+    /// A device gets a name that is not UTF-8.
+    pub(crate) fn rename_odd(&mut self, device: u8) {
+        let at = self.at(device);
+        self.devices[at].is_odd = true;
+    }
+
+    /// Devices with such names get others.
+    pub(crate) fn rename_all(&mut self) {
+        for device in (0u8..).zip(&self.devices.clone()).filter(|(_, device)| device.is_odd).map(|(at, _)| at)
+        {
+            self.rename(device);
+        }
+    }
+
+    /// Any user makes an interface with such a name in a namespace.
+    pub(crate) fn add_odd(&mut self, netns: u8) {
+        let cookie = self.namespaces[usize::from(netns) % self.namespaces.len()].cookie;
+        if !self.odd.contains(&cookie) {
+            self.odd.push(cookie);
+        }
     }
 
     pub(crate) fn swap_names(&mut self, one: u8, other: u8) {

@@ -60,6 +60,58 @@ pub(crate) enum Mutation {
     BlindGuard,
     /// One damaged journal makes every journal unreadable.
     DamageSpreads,
+    /// A thread is its number.
+    ThreadsByNumber,
+    /// A process is its number.
+    ProcessesByNumber,
+    /// Files and sockets are taken for views of one namespace.
+    OneView,
+    /// A namespace with a name that is not UTF-8 cannot be searched.
+    NamesAreText,
+    /// Interrupts that cannot be read are none.
+    NoInterrupts,
+    /// The journal does not have what a write discards.
+    NothingDisplaced,
+    /// A write of channels is thought to keep `threaded`.
+    ThreadedStays,
+    /// What others set after an interrupted write is not recorded.
+    NothingHeld,
+    /// Several processes can have the lock.
+    TwoHolders,
+    /// A value that was written is taken for kept.
+    NotReadBack,
+    /// `undo` says that all is back, whatever is left.
+    AllIsBack,
+}
+
+/// Every mutation, with the invariants of which it breaks one.
+pub(crate) const MUTATIONS: [(Mutation, &str); 15] = [
+    (Mutation::NamesOnly, "12"),
+    (Mutation::FiveAttempts, "3"),
+    (Mutation::BlindGuard, "3"),
+    (Mutation::DamageSpreads, "4"),
+    (Mutation::ThreadsByNumber, "127"),
+    (Mutation::ProcessesByNumber, "127"),
+    (Mutation::OneView, "1237"),
+    (Mutation::NamesAreText, "34"),
+    (Mutation::NoInterrupts, "6"),
+    (Mutation::NothingDisplaced, "6"),
+    (Mutation::ThreadedStays, "6"),
+    (Mutation::NothingHeld, "26"),
+    (Mutation::TwoHolders, "1234567"),
+    (Mutation::NotReadBack, "7"),
+    (Mutation::AllIsBack, "57"),
+];
+
+/// Schedules within which a mutation has to be found.
+pub(crate) const ENOUGH: u64 = 20_000;
+
+/// The first seed whose schedule breaks one of the `wanted` invariants with a mutation, and the violation.
+pub(crate) fn found(mutation: Mutation, wanted: &str) -> Option<(u64, String)> {
+    (0..ENOUGH).find_map(|seed| {
+        let violation = run(&adversary::generate(seed), mutation, false).violation?;
+        violation.starts_with(|kind| wanted.contains(kind)).then_some((seed, violation))
+    })
 }
 
 /// Result of one run.
@@ -127,6 +179,8 @@ pub(crate) struct State {
     gone_until: u64,
     stack: Vec<Running>,
     seen: Seen,
+    /// What a command wrote last to which file, with a mutation.
+    pub(crate) last_text: Option<(u32, String, Vec<u8>)>,
     next_pid: u32,
     pub(crate) guards: Vec<Guard>,
     /// The clock when everything was healthy again.
@@ -162,6 +216,7 @@ pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report
         gone_until: 0,
         stack: Vec::new(),
         seen: Seen::default(),
+        last_text: None,
         next_pid: 500,
         guards: Vec::new(),
         healed_at: None,
@@ -203,6 +258,7 @@ impl World {
         let mut state = self.state();
         state.faults.clear();
         state.slow = (0, 0);
+        state.machine.rename_all();
         (0..4).for_each(|cpu| state.machine.set_online(cpu, true));
         state.healed_at = Some(state.clock);
         state.log(|| "healed".to_owned());
@@ -354,6 +410,8 @@ impl State {
     fn make(&mut self, act: &Move) {
         match act {
             Move::Rename(device) => self.machine.rename(*device),
+            Move::RenameOdd(device) => self.machine.rename_odd(*device),
+            Move::OddName(netns) => self.machine.add_odd(*netns),
             Move::Swap(one, other) => self.machine.swap_names(*one, *other),
             Move::Netns(device, netns) => self.machine.move_to(*device, *netns),
             Move::Remake(device) => self.machine.remake(*device),
@@ -459,11 +517,15 @@ impl State {
 
     /// True if a device is its name, and only one namespace is known.
     pub(crate) fn knows_names_only(&self) -> bool {
-        self.mutation == Mutation::NamesOnly
+        self.has(Mutation::NamesOnly)
+    }
+
+    pub(crate) fn has(&self, mutation: Mutation) -> bool {
+        self.mutation == mutation
     }
 
     pub(crate) fn fails_with_the_damaged(&self) -> bool {
-        self.mutation == Mutation::DamageSpreads && self.disk.open.values().any(|file| file.damaged)
+        self.has(Mutation::DamageSpreads) && self.disk.open.values().any(|file| file.damaged)
     }
 
     pub(crate) fn running(&self) -> Option<u32> {

@@ -100,6 +100,10 @@ pub(crate) enum Foreign {
 pub(crate) enum Move {
     /// A device is renamed to an unused name.
     Rename(u8),
+    /// A device gets a name that is not UTF-8, until it is renamed.
+    RenameOdd(u8),
+    /// An interface with such a name appears in a namespace.
+    OddName(u8),
     /// Two devices of one namespace exchange their names.
     Swap(u8, u8),
     /// A device moves to another network namespace.
@@ -168,6 +172,8 @@ pub(crate) enum Area {
     Interrupts,
     /// The list of network namespaces.
     Namespaces,
+    /// Commands that begin now see the files of another namespace than that of their sockets.
+    View,
     /// Entering a network namespace.
     Enter,
     /// All changes of journal files.
@@ -221,6 +227,8 @@ impl Move {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Move::Rename(_) => "rename",
+            Move::RenameOdd(_) => "rename to a name that is not UTF-8",
+            Move::OddName(_) => "interface with a name that is not UTF-8",
             Move::Swap(..) => "swap two names",
             Move::Netns(..) => "move to a namespace",
             Move::Remake(_) => "delete and recreate",
@@ -239,6 +247,7 @@ impl Move {
             Move::Fault(Area::Writes(_), ..) => "writes refused",
             Move::Fault(Area::Interrupts, ..) => "interrupts unreadable",
             Move::Fault(Area::Namespaces | Area::Enter, ..) => "namespaces hidden",
+            Move::Fault(Area::View, ..) => "two views",
             Move::Fault(Area::DiskWrites, ..) => "disk refuses writes",
             Move::Fault(Area::DiskReads, ..) => "disk refuses reads",
             Move::Fault(Area::DiskGone, ..) => "state directory invisible",

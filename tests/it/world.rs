@@ -6,7 +6,7 @@ mod simulation;
 
 use crate::require;
 use simulation::schedule::Schedule;
-use simulation::{Mutation, adversary, run, shrink};
+use simulation::{MUTATIONS, Mutation, adversary, found, run, shrink};
 
 /// Schedules of every test run, in equal parts that run in parallel. A debug build runs some 150 a second on a
 /// machine with two slow cores, a release build 1,900.
@@ -70,30 +70,15 @@ fn a_schedule_determines_the_run() {
     }
 }
 
-/// Returns the first seed for which a defect breaks one of the `wanted` invariants.
-fn found(mutation: Mutation, wanted: &[char]) -> u64 {
-    (0..20_000)
-        .find(|seed| {
-            let violation = run(&adversary::generate(*seed), mutation, false).violation;
-            violation.is_some_and(|violation| wanted.iter().any(|kind| violation.starts_with(*kind)))
-        })
-        .unwrap_or_else(|| panic!("{mutation:?} is not found"))
-}
-
+/// Old defects, each made again by the simulated world.
 #[test]
-fn ignoring_inodes_is_detected() {
-    println!("found by seed {}", found(Mutation::NamesOnly, &['1', '2']));
-}
-
-#[test]
-fn a_guard_that_gives_up_is_detected() {
-    println!("found by seed {}", found(Mutation::FiveAttempts, &['3']));
-    println!("found by seed {}", found(Mutation::BlindGuard, &['3']));
-}
-
-#[test]
-fn spreading_damage_is_detected() {
-    println!("found by seed {}", found(Mutation::DamageSpreads, &['4']));
+fn every_old_defect_is_found() {
+    require::needs!(minutes);
+    for (mutation, wanted) in MUTATIONS {
+        let (seed, violation) =
+            found(mutation, wanted).unwrap_or_else(|| panic!("{mutation:?} is not found"));
+        println!("{mutation:?}: seed {seed}: {violation}");
+    }
 }
 
 macro_rules! replays {

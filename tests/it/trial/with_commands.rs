@@ -182,9 +182,9 @@ fn a_helpful_change_is_kept_and_undone_later() {
     assert_eq!(set(&tree), "a");
 }
 
-/// `program` with `args` before the command line of a trial of one pair.
+/// `program` with `args` before the command line of a trial of two pairs.
 fn under(tree: &Tree, program: &str, args: &[&str]) -> std::process::Command {
-    let inner = trial(tree, A, B, &["--pairs", "1"]);
+    let inner = trial(tree, A, B, &["--pairs", "2"]);
     let mut command = std::process::Command::new(program);
     command.args(args).arg(inner.get_program()).args(inner.get_args()).current_dir(tree.path());
     command
@@ -197,7 +197,7 @@ fn a_parent_that_ignores_its_children_breaks_no_trial() {
     let output = under(&tree, "env", &["--ignore-signal=CHLD"]).output().expect("env runs");
     let (code, text) = output.said();
     assert!(code == 0 || code == 1, "{text}");
-    assert_eq!(record(&tree.state(), ID).expect("saved").slots.len(), 2, "{text}");
+    assert_eq!(record(&tree.state(), ID).expect("saved").slots.len(), 4, "{text}");
     assert_eq!(set(&tree), "a");
 }
 
@@ -208,7 +208,7 @@ fn a_trial_that_is_the_first_of_its_pid_namespace_waits_for_its_guard() {
     let tree = Tree::new();
     // The command of arm A fails until there is a file `go`, which the second attempt of the guard finds.
     let a = "if [ -e tried ]; then echo a > arm; else if [ \"$(cat arm)\" = b ]; then touch tried; exit 1; fi; echo a > arm; fi";
-    let inner = trial(&tree, a, B, &["--pairs", "1"]);
+    let inner = trial(&tree, a, B, &["--pairs", "2"]);
     let mut command = std::process::Command::new("unshare");
     command.args(["--pid", "--fork", "--mount-proc"]).arg(inner.get_program()).args(inner.get_args());
     let (code, text) = command.current_dir(tree.path()).output().expect("unshare runs").said();
