@@ -89,6 +89,7 @@ fn thread_move(random: &mut Random) -> ThreadMove {
     match random.below(5) {
         0 => ThreadMove::Again,
         1 => ThreadMove::End(1 + random.byte(3)),
+        2 => ThreadMove::Replace(1 + random.byte(2)),
         _ => ThreadMove::Start(random.byte(4)),
     }
 }
@@ -166,7 +167,10 @@ fn sets(random: &mut Random) -> Vec<Set> {
 
 fn slot(random: &mut Random) -> Slot {
     match random.below(17) {
-        14..17 => Slot::Thread(random.byte(2), random.byte(4)),
+        14..17 => {
+            let most = random.pick(&[2, 4]);
+            Slot::Thread(random.byte(2), random.byte(most))
+        }
         12 => Slot::Xps(random.byte(3), random.byte(2)),
         13 => Slot::Threaded(device(random)),
         0..5 => Slot::Rps(device(random), random.byte(2)),

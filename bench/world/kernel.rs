@@ -279,6 +279,10 @@ impl Machine {
         match act {
             ThreadMove::Start(parent) => self.processes[at].start(parent, start),
             ThreadMove::End(thread) => self.processes[at].end(thread),
+            ThreadMove::Replace(thread) => {
+                self.processes[at].end(thread);
+                self.processes[at].start(0, start);
+            }
             ThreadMove::Again => self.processes[at] = self.process(self.processes[at].pid),
         }
     }

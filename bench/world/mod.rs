@@ -64,8 +64,6 @@ pub(crate) enum Mutation {
     ThreadsByNumber,
     /// A process is its number.
     ProcessesByNumber,
-    /// Files and sockets are taken for views of one namespace.
-    OneView,
     /// A namespace with a name that is not UTF-8 cannot be searched.
     NamesAreText,
     /// Interrupts that cannot be read are none.
@@ -85,14 +83,13 @@ pub(crate) enum Mutation {
 }
 
 /// Every mutation, with the invariants of which it breaks one.
-pub(crate) const MUTATIONS: [(Mutation, &str); 15] = [
+pub(crate) const MUTATIONS: [(Mutation, &str); 14] = [
     (Mutation::NamesOnly, "12"),
     (Mutation::FiveAttempts, "3"),
     (Mutation::BlindGuard, "3"),
     (Mutation::DamageSpreads, "4"),
     (Mutation::ThreadsByNumber, "127"),
     (Mutation::ProcessesByNumber, "127"),
-    (Mutation::OneView, "1237"),
     (Mutation::NamesAreText, "34"),
     (Mutation::NoInterrupts, "6"),
     (Mutation::NothingDisplaced, "6"),

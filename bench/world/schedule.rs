@@ -155,6 +155,8 @@ pub(crate) enum ThreadMove {
     Start(u8),
     /// A thread ends. The next one that starts may get its number.
     End(u8),
+    /// A thread ends, and the main one starts another, which gets its number.
+    Replace(u8),
     /// It ends, and another one gets its number, with the values that it had at first.
     Again,
 }
@@ -262,6 +264,7 @@ impl Move {
             Move::Reuse(_) => "namespace inode reused",
             Move::Process(_, ThreadMove::Start(_)) => "thread starts",
             Move::Process(_, ThreadMove::End(_)) => "thread ends",
+            Move::Process(_, ThreadMove::Replace(_)) => "thread ends, number used again",
             Move::Process(_, ThreadMove::Again) => "process ends, number used again",
             Move::Run(Actor::Apply { .. }) => "second apply",
             Move::Run(Actor::Undo { .. }) => "manual undo",

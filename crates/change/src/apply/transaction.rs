@@ -450,8 +450,10 @@ fn still_so(
 ) -> Result<(), ApplyError> {
     let subject = format!("{} {target}", knob.name());
     let changed = |why: String| Err(ApplyError::ChangedMeanwhile { subject, why });
-    let Object { ids, group, .. } = object_of(host, model, target);
-    if (ids, group) != (object.ids, object.group) || is_another(host, target, object.device.as_ref()) {
+    let Object { ids, group, device } = object_of(host, model, target);
+    // Nothing may come between the inode and the value. A process has only its start.
+    let is_other_process = matches!(target, Target::Process(_)) && device != object.device;
+    if (ids, group) != (object.ids, object.group) || is_other_process {
         return changed("it is now another interface, queue, process or control group".to_owned());
     }
     match knob.read(knob.site(host, model, target))? {
