@@ -16,8 +16,19 @@ impl Random {
 /// The schedule of a seed.
 pub(crate) fn generate(seed: u64) -> Schedule {
     let random = &mut Random::new(seed);
-    let custom = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();
+    let mut custom: Vec<(Slot, u8)> = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();
     let first = match random.below(10) {
+        1 => {
+            // A write that discards what another program has set.
+            let device = random.byte(2);
+            let one = random.pick(&[Slot::Irq(device, 1), Slot::Rps(device, 0), Slot::Threaded(device)]);
+            custom.push((one, random.byte(3)));
+            Actor::Apply {
+                set: vec![(Slot::Channels(device), random.byte(2))],
+                confirm: random.byte(4),
+                netns: 0,
+            }
+        }
         0 => Actor::Trial { set: sets(random), keep: random.percent(50) },
         _ => Actor::Apply {
             set: sets(random),

@@ -328,9 +328,6 @@ impl Host for SimHost {
             Node::Interrupts => Some(interrupts(&state.machine)),
             Node::Value(slot) => Some(value_text(slot, state.machine.value(slot)?.now)),
             Node::Stat(_, _) if state.has(Mutation::ThreadsByNumber) && is_of_thread => None,
-            Node::Stat(tid, _) if state.has(Mutation::ProcessesByNumber) => {
-                Some(format!("{tid} (server) S{} 1{}\n", " 0".repeat(18), " 0".repeat(30)))
-            }
             Node::Stat(tid, start) => {
                 Some(format!("{tid} (server) S{} {start}{}\n", " 0".repeat(18), " 0".repeat(30)))
             }

@@ -62,8 +62,6 @@ pub(crate) enum Mutation {
     DamageSpreads,
     /// A thread is its number.
     ThreadsByNumber,
-    /// A process is its number.
-    ProcessesByNumber,
     /// A namespace with a name that is not UTF-8 cannot be searched.
     NamesAreText,
     /// Interrupts that cannot be read are none.
@@ -83,13 +81,12 @@ pub(crate) enum Mutation {
 }
 
 /// Every mutation, with the invariants of which it breaks one.
-pub(crate) const MUTATIONS: [(Mutation, &str); 14] = [
+pub(crate) const MUTATIONS: [(Mutation, &str); 13] = [
     (Mutation::NamesOnly, "12"),
     (Mutation::FiveAttempts, "3"),
     (Mutation::BlindGuard, "3"),
     (Mutation::DamageSpreads, "4"),
     (Mutation::ThreadsByNumber, "127"),
-    (Mutation::ProcessesByNumber, "127"),
     (Mutation::NamesAreText, "34"),
     (Mutation::NoInterrupts, "6"),
     (Mutation::NothingDisplaced, "6"),
