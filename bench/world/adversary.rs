@@ -137,6 +137,8 @@ fn fault(random: &mut Random) -> Move {
         Area::DiskWrites => {
             random.pick(&[Errno::Enospc, Errno::Erofs, Errno::Eio, Errno::Efbig, Errno::Emfile])
         }
+        // Every Linux has the list.
+        Area::Interrupts => random.pick(&[Errno::Eio, Errno::Eacces, Errno::Emfile, Errno::Enomem]),
         Area::DiskReads => random.pick(&[Errno::Eio, Errno::Emfile, Errno::Enomem]),
         Area::Namespaces | Area::Enter | Area::Interfaces => random.pick(&[
             Errno::Eio,

@@ -166,7 +166,8 @@ impl SimHost {
         if let (Node::Interrupts, true) = (&node, state.has(Mutation::NoInterrupts))
             && prevented(&mut state, &node, operation, path).is_err()
         {
-            return answer(&mut state, Node::Fixed("  CPU0 CPU1 CPU2 CPU3\n".to_owned()))
+            let others = "  CPU0 CPU1 CPU2 CPU3\n 9:  1  2  3  4  IO-APIC 9-fasteoi  acpi\n";
+            return answer(&mut state, Node::Fixed(others.to_owned()))
                 .ok_or_else(|| HostError::new(operation, path, Cause::Missing));
         }
         prevented(&mut state, &node, operation, path)?;

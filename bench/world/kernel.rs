@@ -77,10 +77,10 @@ impl Value {
         value
     }
 
-    /// A write of rxlab to another slot resets it: the command that began before operation `began` has to set it again.
+    /// A write of rxlab to another slot resets it: the command that began after operation `began` has to set it again.
     /// A value that others set since may be lost: the command has read the values before.
     fn discard(&mut self, fresh: u64, began: u32) {
-        let was_there = self.by != By::Rxlab && self.set_at < began;
+        let was_there = self.by != By::Rxlab && self.set_at <= began;
         let discarded = if was_there { Some(self.discarded.unwrap_or(self.now)) } else { self.discarded };
         self.lose();
         self.reset(fresh);
