@@ -226,9 +226,6 @@ fn forgotten(mutation: Mutation, line: &[u8]) -> Vec<u8> {
             intent.displaced.retain(|value| value.knob != "threaded");
             Record::Intent(intent).to_line()
         }
-        (Mutation::NothingHeld, Some(Record::Holding { seq, .. })) => {
-            Record::Holding { seq, values: Vec::new() }.to_line()
-        }
         _ => line.to_vec(),
     }
 }
