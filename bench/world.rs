@@ -1,6 +1,6 @@
 //! Runs the real code on a simulated machine while an adversary moves between any two of its operations:
 //! `cargo run --release --example world [--seeds N] [--from SEED] [--minutes M]`, or one schedule
-//! with `--replay SCHEDULE`, move by move. Prints the shrunk schedule of each
+//! with `--replay SCHEDULE`, move by move; `--mutations` says which schedule finds each old defect. Prints the shrunk schedule of each
 //! run that breaks an invariant, and counts at the end.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A separate program with its own output.
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use world::{Mutation, adversary, run, shrink};
+use world::{MUTATIONS, Mutation, adversary, found, run, shrink};
 
 /// Number of failures after which it stops.
 const ENOUGH: u64 = 10;
@@ -26,16 +26,18 @@ struct Options {
     from: u64,
     minutes: Option<f64>,
     replay: Option<String>,
+    mutations: bool,
 }
 
 fn options() -> Option<Options> {
-    let mut options = Options { seeds: 20_000, from: 0, minutes: None, replay: None };
+    let mut options = Options { seeds: 20_000, from: 0, minutes: None, replay: None, mutations: false };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         match flag.as_str() {
             "--seeds" => options.seeds = arguments.next()?.parse().ok()?,
             "--from" => options.from = arguments.next()?.parse().ok()?,
             "--minutes" => options.minutes = Some(arguments.next()?.parse().ok().filter(|m| *m > 0.0)?),
+            "--mutations" => options.mutations = true,
             "--replay" => options.replay = Some(arguments.next()?),
             _ => return None,
         }
@@ -45,7 +47,7 @@ fn options() -> Option<Options> {
 
 fn main() -> ExitCode {
     let Some(options) = options() else {
-        eprintln!("world: usage: [--seeds N] [--from SEED] [--minutes M] [--replay SCHEDULE]");
+        eprintln!("world: usage: [--seeds N] [--from SEED] [--minutes M] [--mutations] [--replay SCHEDULE]");
         return ExitCode::from(2);
     };
     match simulate(&options) {
@@ -68,6 +70,9 @@ fn simulate(options: &Options) -> io::Result<u64> {
         let report = run(&schedule, Mutation::Nothing, true);
         report.log.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         return Ok(u64::from(report.violation.is_some()));
+    }
+    if options.mutations {
+        return mutations(&mut out);
     }
     let began = Instant::now();
     let time = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
@@ -111,6 +116,22 @@ fn simulate(options: &Options) -> io::Result<u64> {
         }
     }
     Ok(failed)
+}
+
+/// Prints the first seed that finds each mutation; returns the number of those that none finds.
+fn mutations(out: &mut impl Write) -> io::Result<u64> {
+    let mut missed = 0;
+    for (mutation, wanted) in MUTATIONS {
+        match found(mutation, wanted) {
+            Some((seed, violation)) => writeln!(out, "{mutation:?}: seed {seed}: {violation}")?,
+            None => {
+                missed += 1;
+                writeln!(out, "{mutation:?}: not found")?;
+            }
+        }
+        out.flush()?;
+    }
+    Ok(missed)
 }
 
 fn bar(options: &Options) -> ProgressBar {

@@ -59,6 +59,7 @@ use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::grammar::sh;
+use rxlab_sys::await_children;
 
 /// Find the CPU that is drowning in network receive work, try a fix on the live machine, keep it only if
 /// it is proven to help.
@@ -185,6 +186,7 @@ pub enum Command {
 pub fn main() -> ExitCode {
     output::fit_terminal();
     survive_limits();
+    await_children();
     let mut command = match config::with_defaults(tree::command()) {
         Ok(command) => command,
         Err(error) => return failed(&error),

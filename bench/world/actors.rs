@@ -99,7 +99,7 @@ impl World {
             let state = self.state();
             (state.guards[at].id.clone(), state.guards[at].history.clone())
         };
-        let mut pid = None;
+        let (mut pid, began) = (None, self.state().tick());
         let ended = catch_unwind(AssertUnwindSafe(|| {
             self.process(false, |world| {
                 pid = world.state().running();
@@ -121,6 +121,7 @@ impl World {
         self.state().guards[at].stands &= stands;
         if by_itself {
             self.check_guard(&id);
+            self.check_notice(&id, (pid.unwrap_or(0), began));
         }
         self.state().end(kind);
         self.check();
@@ -139,6 +140,8 @@ impl World {
                 dies_in_call: false,
                 force,
                 last: Link::Other,
+                recorded_at: 0,
+                is_at_process: false,
             });
             pid
         };
@@ -187,6 +190,7 @@ fn settings(state: &State, set: &[Set], cookie: u64) -> Vec<Setting> {
             }
             Slot::Xps(device, queue) => format!("{}/tx-{queue}", name(state, *device, cookie)?),
             Slot::Channels(device) | Slot::Threaded(device) => name(state, *device, cookie)?,
+            Slot::Thread(process, _) => format!("pid:{}", state.machine.process_of(*process).pid),
         };
         format!("{} {target} = {value}", kernel::knob(*slot)).parse().ok()
     };
@@ -242,6 +246,12 @@ fn begin(
     Some(transaction)
 }
 
+/// The running process, and the moment at which what it says begins.
+fn me(world: &Arc<World>) -> (u32, u64) {
+    let state = world.state();
+    (state.running().unwrap_or(0), state.tick())
+}
+
 fn apply(world: &Arc<World>, set: &[Set], confirm: u8, at: u8) -> Ended {
     let (own, store) = machine(world);
     let namespace = netns(world, at);
@@ -270,11 +280,17 @@ fn apply(world: &Arc<World>, set: &[Set], confirm: u8, at: u8) -> Ended {
         let _ = transaction.keep();
         return Ended::Failed;
     };
+    let (id, who) = (transaction.id().to_owned(), me(world));
     match transaction.apply(host, &model, &settings, &AtomicBool::new(false)) {
-        Ok(_) => Ended::Done,
+        Ok(kept) => {
+            world.state().check_kept(&id, who, &kept);
+            Ended::Done
+        }
         Err(failure) => {
-            let Failure { error, .. } = *failure;
-            world.state().log(|| format!("apply: {error}"));
+            let Failure { error, undo } = *failure;
+            let mut state = world.state();
+            state.log(|| format!("apply: {error}"));
+            state.check_outcomes(&id, who, &undo.outcomes);
             Ended::Failed
         }
     }
@@ -287,12 +303,21 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
     let identity = look(&own).identity;
     let id = only.and_then(|at| before.get(usize::from(at)).cloned());
     let which = id.as_deref().map_or(Which::All, Which::Id);
+    let who = me(world);
     let ended = match apply::undo(&store, &own, (ROOT, &identity), which, UndoOptions { force }) {
         Ok(done) => {
             let is_done = done.done.error.is_none()
                 && done.done.waiting.is_empty()
                 && (id.is_some() || done.unreadable.is_empty())
                 && done.done.undone.iter().all(apply::Undo::is_clean);
+            let mut state = world.state();
+            let is_done = is_done || state.has(Mutation::AllIsBack);
+            for undo in &done.done.undone {
+                state.check_outcomes(&undo.id, who, &undo.outcomes);
+                if is_done {
+                    state.check_success(&undo.id, &undo.outcomes);
+                }
+            }
             Ended::new(is_done)
         }
         Err(_) => Ended::Failed,
@@ -306,7 +331,15 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
 fn confirm(world: &Arc<World>) -> Ended {
     let (own, store) = machine(world);
     let identity = look(&own).identity;
-    Ended::new(apply::confirm(&store, (ROOT, &identity), None).is_ok())
+    let confirmed = apply::confirm(&store, (ROOT, &identity), None);
+    if let Ok(id) = &confirmed {
+        let mut state = world.state();
+        let history = state.disk.open.get(id).and_then(|file| History::parse(&file.bytes).ok());
+        if history.is_some_and(|history| history.pending_deadline().is_some()) {
+            state.violate(format!("7: confirm said that {id} is kept, and it waits"));
+        }
+    }
+    Ended::new(confirmed.is_ok())
 }
 
 /// Passes each open transaction with its machine to `act`.
@@ -328,7 +361,10 @@ fn each_open(
 
 fn status(world: &Arc<World>) -> Ended {
     each_open(world, |_, _, history, newer, host, model| {
-        let _ = apply::status(history, newer, host, model);
+        let who = me(world);
+        if let Some(status) = apply::status(history, newer, host, model) {
+            world.state().check_status(who, &status);
+        }
     })
 }
 
@@ -352,7 +388,9 @@ fn reapply(world: &Arc<World>) -> Ended {
         let Some(begin) = open.transactions[at].1.begin() else { continue };
         let Ok(reached) = reach(&own, begin) else { return Ended::Failed };
         let host = reached.as_deref().unwrap_or(&own);
+        let who = me(world);
         let done = transaction.reapply(&open.transactions[at + 1..], host, &look(host));
+        world.state().check_reapplied(id, who, done.as_deref().unwrap_or_default());
         if done.is_none_or(|all| all.iter().any(|one| matches!(&one.outcome, Reapply::Failed { .. }))) {
             ended = Ended::Failed;
         }
@@ -402,15 +440,18 @@ fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
     let mut bench = SimBench { world, host: &own, factor };
     let mut record = TrialRecord { host: model.identity, min_pairs: 1, max_pairs: 1, ..simulate::record() };
     let ran = runner::run(&mut record, 1, &mut bench);
-    let ended = match ran {
-        Ok(_) if keep => bench.factor.keep(&own).is_ok(),
-        Ok(_) => bench.factor.undo(&own).is_clean(),
-        Err(_) => {
-            let _ = bench.factor.undo(&own);
-            false
-        }
-    };
-    Ended::new(ended)
+    if ran.is_ok() && keep {
+        return Ended::new(bench.factor.keep(&own).is_ok());
+    }
+    let who = me(world);
+    let undo = bench.factor.undo(&own);
+    let is_clean = undo.is_clean();
+    let mut state = world.state();
+    state.check_outcomes(&undo.id, who, &undo.outcomes);
+    if is_clean {
+        state.check_success(&undo.id, &undo.outcomes);
+    }
+    Ended::new(ran.is_ok() && is_clean)
 }
 
 /// A guard's view of the world.

@@ -1,6 +1,6 @@
 //! Schedules from seeds.
 
-use super::schedule::{Actor, Area, Counted, Errno, Event, Foreign, Move, Schedule, Set, Slot};
+use super::schedule::{Actor, Area, Counted, Errno, Event, Foreign, Move, Schedule, Set, Slot, ThreadMove};
 use crate::random::Random;
 
 /// Devices of a machine: 0 and 1 are on a bus, 2 and 3 are virtual.
@@ -16,8 +16,19 @@ impl Random {
 /// The schedule of a seed.
 pub(crate) fn generate(seed: u64) -> Schedule {
     let random = &mut Random::new(seed);
-    let custom = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();
+    let mut custom: Vec<(Slot, u8)> = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();
     let first = match random.below(10) {
+        1 => {
+            // A write that discards what another program has set.
+            let device = random.byte(2);
+            let one = random.pick(&[Slot::Irq(device, 1), Slot::Rps(device, 0), Slot::Threaded(device)]);
+            custom.push((one, random.byte(3)));
+            Actor::Apply {
+                set: vec![(Slot::Channels(device), random.byte(2))],
+                confirm: random.byte(4),
+                netns: 0,
+            }
+        }
         0 => Actor::Trial { set: sets(random), keep: random.percent(50) },
         _ => Actor::Apply {
             set: sets(random),
@@ -33,7 +44,7 @@ pub(crate) fn generate(seed: u64) -> Schedule {
             Move::Netns(device, _) => Some(Move::Netns(device, 0)),
             Move::Channels(device, _) => Some(Move::Channels(device, 2)),
             Move::Cpu(cpu, false) => Some(Move::Cpu(cpu, true)),
-            Move::Rename(device) => Some(Move::Rename(device)),
+            Move::Rename(device) | Move::RenameOdd(device) => Some(Move::Rename(device)),
             _ => None,
         };
         events.push(at_some_time(random, act));
@@ -57,7 +68,10 @@ fn at_some_time(random: &mut Random, act: Move) -> Event {
 }
 
 fn act(random: &mut Random) -> Move {
-    match random.below(34) {
+    match random.below(40) {
+        38 => Move::RenameOdd(device(random)),
+        39 => Move::OddName(random.byte(NAMESPACES)),
+        34..38 => Move::Process(random.byte(2), thread_move(random)),
         0..3 => Move::Kill,
         30 => Move::KillInCall,
         31 => Move::KillBoth,
@@ -82,6 +96,15 @@ fn act(random: &mut Random) -> Move {
     }
 }
 
+fn thread_move(random: &mut Random) -> ThreadMove {
+    match random.below(5) {
+        0 => ThreadMove::Again,
+        1 => ThreadMove::End(1 + random.byte(3)),
+        2 => ThreadMove::Replace(1 + random.byte(2)),
+        _ => ThreadMove::Start(random.byte(4)),
+    }
+}
+
 fn command(random: &mut Random) -> Actor {
     match random.below(8) {
         0 | 1 => Actor::Apply {
@@ -97,7 +120,8 @@ fn command(random: &mut Random) -> Actor {
 }
 
 fn fault(random: &mut Random) -> Move {
-    let area = match random.below(12) {
+    let area = match random.below(13) {
+        12 => Area::View,
         0 => Area::Interfaces,
         1 => Area::NoInterfaces,
         2 | 3 => Area::Device(device(random)),
@@ -113,6 +137,8 @@ fn fault(random: &mut Random) -> Move {
         Area::DiskWrites => {
             random.pick(&[Errno::Enospc, Errno::Erofs, Errno::Eio, Errno::Efbig, Errno::Emfile])
         }
+        // Every Linux has the list.
+        Area::Interrupts => random.pick(&[Errno::Eio, Errno::Eacces, Errno::Emfile, Errno::Enomem]),
         Area::DiskReads => random.pick(&[Errno::Eio, Errno::Emfile, Errno::Enomem]),
         Area::Namespaces | Area::Enter | Area::Interfaces => random.pick(&[
             Errno::Eio,
@@ -153,7 +179,11 @@ fn sets(random: &mut Random) -> Vec<Set> {
 }
 
 fn slot(random: &mut Random) -> Slot {
-    match random.below(14) {
+    match random.below(17) {
+        14..17 => {
+            let most = random.pick(&[2, 4]);
+            Slot::Thread(random.byte(2), random.byte(most))
+        }
         12 => Slot::Xps(random.byte(3), random.byte(2)),
         13 => Slot::Threaded(device(random)),
         0..5 => Slot::Rps(device(random), random.byte(2)),

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use rxlab_change::journal::{Folder, Lock, LockError, Storage};
+use rxlab_change::journal::{Folder, Intent, Lock, LockError, Record, Storage};
 use rxlab_sys::ProcessId;
 
 use super::schedule::Area;
-use super::{Counted, Link, State, World};
+use super::{Counted, Link, Mutation, State, World};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct File {
@@ -26,6 +26,7 @@ pub(crate) struct Files {
     pub(crate) open: BTreeMap<String, File>,
     pub(crate) archive: BTreeMap<String, File>,
     pub(crate) holder: Option<u32>,
+    pub(crate) notices: BTreeMap<String, Vec<u8>>,
 }
 
 impl Files {
@@ -138,6 +139,7 @@ impl Storage for SimDisk {
 
     fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
         let (mut state, fault) = self.meet(true);
+        let bytes = &forgotten(state.mutation, bytes)[..];
         let gone = fault.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
         let file = state.disk.open.get_mut(id).filter(|_| !gone).ok_or(io::ErrorKind::NotFound)?;
         if let Some(error) = fault {
@@ -187,13 +189,20 @@ impl Storage for SimDisk {
         if let Some(error) = fault.filter(|error| error.kind() == io::ErrorKind::NotFound) {
             return Err(LockError::Io { path, error });
         }
-        if let Some(pid) = state.disk.holder {
+        if let Some(pid) = state.disk.holder.filter(|_| !state.has(Mutation::TwoHolders)) {
             let start = u64::from(state.machine.boot);
             return Err(LockError::Held { path, holder: Some(ProcessId { pid, start }) });
         }
         state.disk.holder = state.running();
         let by = state.running().unwrap_or(0);
         Ok(Lock::held_by(Held { world: Arc::clone(&self.world), by }))
+    }
+
+    fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
+        self.with(true, |state| {
+            state.disk.notices.insert(id.to_owned(), text.to_vec());
+            Ok(())
+        })
     }
 
     fn pause(&self, time: Duration) {
@@ -203,6 +212,21 @@ impl Storage for SimDisk {
     fn path(&self, folder: Folder, id: &str) -> PathBuf {
         let folder = if folder == Folder::Open { "journal" } else { "journal/archive" };
         PathBuf::from(format!("/var/lib/rxlab/{folder}/{id}.jsonl"))
+    }
+}
+
+/// A line of the journal without what a mutation forgets.
+fn forgotten(mutation: Mutation, line: &[u8]) -> Vec<u8> {
+    let record = line.strip_suffix(b"\n").and_then(Record::from_line);
+    match (mutation, record) {
+        (Mutation::NothingDisplaced, Some(Record::Intent(intent))) => {
+            Record::Intent(Intent { displaced: Vec::new(), ..intent }).to_line()
+        }
+        (Mutation::ThreadedStays, Some(Record::Intent(mut intent))) => {
+            intent.displaced.retain(|value| value.knob != "threaded");
+            Record::Intent(intent).to_line()
+        }
+        _ => line.to_vec(),
     }
 }
 

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use rustix::io::Errno as Os;
 use rxlab_base::parse::{attribute, one_message};
-use rxlab_base::units::CpuMask;
-use rxlab_sys::{Action, Cause, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError, Operation, Query};
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_sys::{
+    Action, Cause, Entry, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError, Operation, OtherView,
+    Query,
+};
 
 use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list};
 use super::schedule::{Area, Slot};
-use super::{Counted, Link, State, World};
+use super::{Counted, Link, Mutation, State, World};
 
 /// The namespace of every command, by its own name.
 pub(crate) const OWN: &str = "/proc/thread-self/ns/net";
@@ -18,8 +21,14 @@ pub(crate) const OWN: &str = "/proc/thread-self/ns/net";
 /// The machine seen from one of its network namespaces.
 pub(crate) struct SimHost {
     world: Arc<World>,
+    /// Of the sockets.
     netns: Namespace,
+    /// Cookie of the namespace that the files are of.
+    files: u64,
 }
+
+/// An escaped name that is not UTF-8.
+const ODD: &str = "\\xff\\xfe";
 
 /// Object at a path.
 enum Node {
@@ -33,6 +42,10 @@ enum Node {
     Queue(usize, usize, bool),
     Value(Slot),
     Interrupts,
+    /// The threads of a process.
+    Tasks(usize),
+    /// The file `stat` of a process or a thread.
+    Stat(u32, u64),
     Fixed(String),
     Absent,
 }
@@ -40,15 +53,24 @@ enum Node {
 impl SimHost {
     /// Seen from the namespace of all commands.
     pub(crate) fn own(world: &Arc<World>) -> Self {
-        let state = world.state();
-        let own = &state.machine.namespaces[0];
-        let netns = Namespace { path: OWN.into(), inode: own.inode, cookie: Some(own.cookie) };
+        let mut state = world.state();
+        let is_other = state.fault(|area| area == Area::View).is_some();
+        let [own, other] = [0, 1].map(|at| state.machine.namespaces[at].clone());
         drop(state);
-        Self { world: Arc::clone(world), netns }
+        let netns = Namespace { path: OWN.into(), inode: own.inode, cookie: Some(own.cookie) };
+        Self { world: Arc::clone(world), netns, files: if is_other { other.cookie } else { own.cookie } }
     }
 
     fn cookie(&self) -> u64 {
         self.netns.cookie.unwrap_or(0)
+    }
+
+    /// What the running command wrote last, with a mutation.
+    fn taken_for_kept(&self, path: &str) -> Option<Vec<u8>> {
+        let mut state = self.world.state();
+        let running = state.running();
+        let (pid, written, text) = state.last_text.take()?;
+        (running == Some(pid) && written == path).then_some(text)
     }
 
     fn node(&self, machine: &Machine, path: &str) -> Node {
@@ -71,7 +93,7 @@ impl SimHost {
         if (name, rest) == ("lo", "") {
             return Node::Loopback;
         }
-        let Some(at) = machine.find(self.cookie(), name) else { return Node::Absent };
+        let Some(at) = machine.find(self.files, name) else { return Node::Absent };
         if rest.is_empty() {
             return Node::Interface(at);
         }
@@ -118,6 +140,8 @@ impl SimHost {
             "proc/irq/",
             "proc/interrupts",
             "proc/sys/net/core/",
+            "proc/8",
+            "proc/9",
             "sys/devices/system/cpu/online",
         ];
         if known.iter().any(|known| path.starts_with(known)) {
@@ -126,6 +150,10 @@ impl SimHost {
             drop(state);
             let link = match (&node, operation) {
                 (Node::Value(_), Operation::Write) => Link::Write,
+                // The threads of a process are one value.
+                (Node::Value(Slot::Thread(process, _)), _) => Link::Read(Slot::Thread(*process, 0)),
+                (Node::Tasks(process), _) => Link::Read(Slot::Thread(u8::try_from(*process).unwrap_or(0), 0)),
+                (Node::Stat(pid, _), _) => Link::Read(Slot::Thread(u8::from(*pid >= 900), 0)),
                 (Node::Value(slot), _) => Link::Read(*slot),
                 _ => Link::Other,
             };
@@ -135,6 +163,13 @@ impl SimHost {
         }
         let mut state = self.world.state();
         let node = self.node(&state.machine, path);
+        if let (Node::Interrupts, true) = (&node, state.has(Mutation::NoInterrupts))
+            && prevented(&mut state, &node, operation, path).is_err()
+        {
+            let others = "  CPU0 CPU1 CPU2 CPU3\n 9:  1  2  3  4  IO-APIC 9-fasteoi  acpi\n";
+            return answer(&mut state, Node::Fixed(others.to_owned()))
+                .ok_or_else(|| HostError::new(operation, path, Cause::Missing));
+        }
         prevented(&mut state, &node, operation, path)?;
         answer(&mut state, node).ok_or_else(|| HostError::new(operation, path, Cause::Missing))
     }
@@ -151,6 +186,9 @@ fn proc_node(machine: &Machine, rest: &str) -> Node {
         "irq/default_smp_affinity" => return Node::Fixed("f\n".to_owned()),
         _ => {}
     }
+    if let Some(node) = process_node(machine, rest) {
+        return node;
+    }
     let irq = rest.strip_prefix("irq/").and_then(|rest| rest.strip_suffix("/smp_affinity"));
     let Some(irq) = irq.and_then(|irq| irq.parse::<u32>().ok()) else { return Node::Absent };
     for (at, device) in (0u8..).zip(&machine.devices) {
@@ -161,6 +199,27 @@ fn proc_node(machine: &Machine, rest: &str) -> Node {
         }
     }
     Node::Absent
+}
+
+/// `PID/stat`, `PID/status`, `PID/task`, and those files of a thread.
+fn process_node(machine: &Machine, rest: &str) -> Option<Node> {
+    let (pid, rest) = rest.split_once('/')?;
+    let pid: u32 = pid.parse().ok()?;
+    let at = machine.processes.iter().position(|process| process.pid == pid)?;
+    let process = &machine.processes[at];
+    let (tid, file) = match rest.strip_prefix("task/") {
+        Some(rest) => rest.split_once('/')?,
+        None => ("", rest),
+    };
+    let tid = if tid.is_empty() { pid } else { tid.parse().ok()? };
+    let thread = process.thread(tid)?;
+    Some(match file {
+        "task" => Node::Tasks(at),
+        "stat" => Node::Stat(tid, thread.start),
+        "status" if rest == "status" => Node::Fixed(format!("Name:\tserver\nTgid:\t{pid}\n")),
+        "status" => Node::Value(Slot::Thread(u8::try_from(at).ok()?, u8::try_from(tid - pid).ok()?)),
+        _ => return None,
+    })
 }
 
 /// True if a fault prevents an operation.
@@ -199,6 +258,7 @@ fn prevented(state: &mut State, node: &Node, operation: Operation, path: &str) -
 fn value_text(slot: Slot, value: u64) -> String {
     match slot {
         Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => format!("{value:x}\n"),
+        Slot::Thread(..) => format!("Name:\tserver\nCpus_allowed_list:\t{}\n", list(value)),
         _ => format!("{value}\n"),
     }
 }
@@ -238,12 +298,40 @@ fn channels(device: &Device) -> Vec<u8> {
     one_message(&counts.map(|(kind, count)| attribute(kind, count.to_ne_bytes())).concat())
 }
 
+impl SimHost {
+    fn in_one_view(&self, operation: Operation, path: &str) -> Result<(), HostError> {
+        self.check_view().map_err(|_| HostError::new(operation, path, Cause::OtherView))
+    }
+
+    /// sched_setaffinity(2), which takes the number of a thread.
+    fn move_thread(&self, pid: u32, tid: u32, cpus: &CpuMask) -> Result<(), HostError> {
+        let path = format!("proc/{pid}/task/{tid}/status");
+        let failed = |cause: Cause| HostError::new(Operation::Act, &path, cause);
+        let wanted = (0..CPUS).filter(|cpu| cpus.contains(CpuId(*cpu))).fold(0, |mask, cpu| mask | 1 << cpu);
+        let written = self.meet(&path, Operation::Write, |state, node| {
+            let Node::Value(slot) = node else { return None };
+            Some(state.write(slot, wanted))
+        });
+        let written = written.map_err(|error| failed(error.cause))?;
+        self.world.written();
+        if written { Ok(()) } else { Err(failed(Cause::Errno(22))) }
+    }
+}
+
 impl Host for SimHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        let is_of_thread = path.contains("/task/");
+        if let Some(text) = self.taken_for_kept(path) {
+            return Ok(text);
+        }
         let text = self.meet(path, Operation::Read, |state, node| match node {
             Node::Fixed(text) | Node::InterfaceFile(_, text) => Some(text),
             Node::Interrupts => Some(interrupts(&state.machine)),
             Node::Value(slot) => Some(value_text(slot, state.machine.value(slot)?.now)),
+            Node::Stat(_, _) if state.has(Mutation::ThreadsByNumber) && is_of_thread => None,
+            Node::Stat(tid, start) => {
+                Some(format!("{tid} (server) S{} {start}{}\n", " 0".repeat(18), " 0".repeat(30)))
+            }
             _ => None,
         });
         text.map(String::into_bytes)
@@ -251,9 +339,13 @@ impl Host for SimHost {
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
         let invalid = HostError::new(Operation::Write, path, Cause::Errno(22));
+        self.in_one_view(Operation::Write, path)?;
         let written = self.meet(path, Operation::Write, |state, node| {
             let Node::Value(slot) = node else { return None };
             let written = number(slot, value).is_some_and(|value| state.write(slot, value));
+            if let (true, Some(pid)) = (state.has(Mutation::NotReadBack), state.running()) {
+                state.last_text = Some((pid, path.to_owned(), value.to_vec()));
+            }
             state.die_in_call(slot);
             Some(written)
         })?;
@@ -262,16 +354,22 @@ impl Host for SimHost {
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        let cookie = self.cookie();
+        let cookie = self.files;
         self.meet(path, Operation::List, |state, node| {
             let is_hidden = state.fault(|area| area == Area::NoInterfaces).is_some();
             let machine = &state.machine;
             let mut names: Vec<String> = match node {
                 Node::Interfaces if is_hidden => Vec::new(),
                 Node::Interfaces => {
-                    let devices = machine.in_netns(cookie).map(|(_, device)| device.name.clone());
-                    devices.chain(["lo".to_owned()]).collect()
+                    let name = |device: &Device| match device.is_odd {
+                        true => format!("{}{ODD}", device.name),
+                        false => device.name.clone(),
+                    };
+                    let devices = machine.in_netns(cookie).map(|(_, device)| name(device));
+                    let odd = machine.odd.contains(&cookie).then(|| ODD.to_owned());
+                    devices.chain(["lo".to_owned()]).chain(odd).collect()
                 }
+                Node::Tasks(at) => machine.processes[at].alive().map(|(tid, _)| tid.to_string()).collect(),
                 Node::Loopback => Vec::new(),
                 Node::Interface(_) => ["carrier_down_count", "ifindex", "operstate", "queues", "threaded"]
                     .map(String::from)
@@ -323,11 +421,15 @@ impl Host for SimHost {
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {
+        if let Action::ThreadCpus { pid, tid, cpus } = action {
+            return self.move_thread(*pid, *tid, cpus);
+        }
         let path = action.path();
         let failed = |cause: Cause| HostError::new(Operation::Act, &path, cause);
         let Action::Ethtool { get: EthtoolGet::Channels, nic, attributes } = action else {
             return Err(failed(Cause::Missing));
         };
+        self.in_one_view(Operation::Act, &path)?;
         self.world.step(Counted::Any, Link::Write);
         let mut state = self.world.state();
         let at = state.machine.find(self.cookie(), nic.as_str()).ok_or_else(|| failed(Cause::Missing))?;
@@ -339,8 +441,10 @@ impl Host for SimHost {
         let was = state.machine.value(slot).map_or(0, |value| value.now);
         let done = count.is_some_and(|count| state.write(slot, u64::from(count)));
         if done {
-            let began = state.stack.last().map_or(0, |top| top.began);
+            let (began, pid) = state.stack.last().map_or((0, 0), |top| (top.began, top.pid));
+            let before = state.values();
             state.machine.make_queues_for_rxlab(device, was, began);
+            state.changed_since(&before, pid);
         }
         state.die_in_call(slot);
         drop(state);
@@ -364,12 +468,40 @@ impl Host for SimHost {
         }
         match node {
             // Each namespace has its own.
-            Node::Loopback => Ok(self.cookie()),
+            Node::Loopback => Ok(self.files),
             Node::Interface(at) => Ok(state.machine.devices[at].inode),
             Node::Queue(at, queue, true) => Ok(state.machine.devices[at].queues[queue].rx_inode),
             Node::Queue(at, queue, false) => Ok(state.machine.devices[at].queues[queue].tx_inode),
             _ => Err(HostError::new(Operation::List, path, Cause::Missing)),
         }
+    }
+
+    fn entries(&self, path: &str) -> Result<Vec<Entry>, HostError> {
+        let mut entries = Vec::new();
+        for name in self.list(path)? {
+            let is_text = !name.ends_with(ODD);
+            let inode = match self.inode(&format!("{path}/{name}")) {
+                _ if !is_text => {
+                    let state = self.world.state();
+                    if state.has(Mutation::NamesAreText) {
+                        return Err(HostError::new(Operation::List, path, Cause::NotText));
+                    }
+                    let mut devices = state.machine.in_netns(self.files).map(|(_, device)| device);
+                    let of = devices.find(|device| device.is_odd && name == format!("{}{ODD}", device.name));
+                    Some(of.map_or(u64::MAX - self.files, |device| device.inode))
+                }
+                Ok(inode) => Some(inode),
+                Err(error) if error.cause == Cause::Missing => None,
+                Err(error) => return Err(error),
+            };
+            entries.push(Entry { name, is_text, inode });
+        }
+        Ok(entries)
+    }
+
+    fn check_view(&self) -> Result<(), OtherView> {
+        let is_one = self.files == self.cookie();
+        if is_one { Ok(()) } else { Err(OtherView("simulated".to_owned())) }
     }
 
     fn namespace(&self) -> Option<&Namespace> {
@@ -410,6 +542,7 @@ impl Host for SimHost {
         let (_, found) = found.ok_or_else(|| failed(Os::NOENT))?;
         let netns =
             Namespace { path: namespace.path.clone(), inode: found.inode, cookie: Some(found.cookie) };
-        Ok(Box::new(SimHost { world: Arc::clone(&self.world), netns }))
+        let files = found.cookie;
+        Ok(Box::new(SimHost { world: Arc::clone(&self.world), netns, files }))
     }
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use rxlab_base::units::CpuMask;
 use rxlab_change::apply::{UndoOptions, Which, confirm, reach, status, undo};
-use rxlab_change::journal::{History, Outcome, Record, Store, Touched};
+use rxlab_change::journal::{History, Notice, Outcome, Record, Store, Touched};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
 
 use super::actors::{Ended, ROOT};
 use super::disk::SimDisk;
 use super::host::SimHost;
+use super::processes::allows;
 use super::schedule::Slot;
 use super::{State, World, kernel};
 
@@ -26,7 +27,7 @@ pub(crate) enum Cover {
 
 impl State {
     /// True if `touched` is the value of this slot.
-    fn is_of(&self, slot: Slot, touched: &Touched) -> bool {
+    pub(super) fn is_of(&self, slot: Slot, touched: &Touched) -> bool {
         if touched.knob != kernel::knob(slot) {
             return false;
         }
@@ -37,6 +38,11 @@ impl State {
             }
             Slot::Xps(device, queue) => (device, format!("tx-{queue}")),
             Slot::Channels(device) | Slot::Threaded(device) => (device, "nic".to_owned()),
+            Slot::Thread(process, _) => {
+                let process = self.machine.process_of(process);
+                let address = format!("process:{}@{}", process.pid, process.main().start);
+                return touched.device.as_ref().is_some_and(|device| device.0 == address);
+            }
         };
         let device = self.machine.device(device);
         let by_address = || {
@@ -69,15 +75,16 @@ impl State {
                 });
                 if let Some(last) = last
                     && last.seq == touched.seq
-                    && last.before == was_text
-                    && last.after == value_text
+                    && self.is_value(slot, was, &last.before, &was_text)
+                    && self.is_value(slot, value, &last.after, &value_text)
                     && touched.outcome.is_none()
                 {
                     is_first = true;
                     continue;
                 }
                 let known = [&touched.ours, &touched.foreign, &touched.unsettled];
-                let is_known = known.iter().any(|values| values.contains(&was_text));
+                let mut known = known.into_iter().flatten();
+                let is_known = known.any(|known| self.is_value(slot, was, known, &was_text));
                 // RPS drops offline CPUs: of a write that was not read back any part may remain.
                 let is_part = matches!(slot, Slot::Rps(..) | Slot::Xps(..)) && !touched.unsettled.is_empty();
                 let is_fresh = self.is_fresh(slot, was);
@@ -109,6 +116,15 @@ impl State {
             Cover::None if is_first => Cover::First,
             cover => cover,
         }
+    }
+
+    /// True if a value of a journal stands for `value` of a slot, which is `text`.
+    pub(super) fn is_value(&self, slot: Slot, value: u64, recorded: &str, text: &str) -> bool {
+        let Slot::Thread(process, at) = slot else { return recorded == text };
+        let process = self.machine.process_of(process);
+        let tid = process.pid + u32::from(at);
+        let start = process.thread(tid).map_or(0, |thread| thread.start);
+        allows(recorded, (tid, start), value, self.machine.online)
     }
 
     /// True if a value is that of a new queue on a device whose queues were recreated.
@@ -214,6 +230,19 @@ impl World {
         if history.touched().iter().any(left) || history.touched().is_empty() {
             state.violate(format!("3: the guard of {id} has ended, and its values are not back"));
         }
+    }
+
+    /// A guard has ended by itself: its notice, unless the disk refused it, is so, and says if the transaction is closed.
+    pub(crate) fn check_notice(self: &Arc<Self>, id: &str, who: (u32, u64)) {
+        let mut state = self.state();
+        let Some(text) = state.disk.notices.remove(id) else { return };
+        let Ok(notice) = serde_json::from_slice::<Notice>(&text) else {
+            return state.violate(format!("7: the notice about {id} cannot be read"));
+        };
+        if notice.is_closed == state.disk.open.contains_key(id) {
+            state.violate(format!("7: the notice about {id} is wrong about its end: {notice:?}"));
+        }
+        state.check_outcomes(id, who, &notice.values);
     }
 
     /// Checks that a guard that goes on for too long has a reason: only values that wait for their queue are

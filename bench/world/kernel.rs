@@ -4,7 +4,8 @@
 
 use rxlab_base::units::{CpuId, CpuMask};
 
-use super::schedule::{Foreign, Slot};
+use super::processes::{MAX_THREADS, Process};
+use super::schedule::{Foreign, Slot, ThreadMove};
 
 /// CPUs of the machine.
 pub(crate) const CPUS: u32 = 4;
@@ -36,11 +37,11 @@ pub(crate) struct Value {
     /// A value of others that a write of rxlab to another slot discarded, and that has not been set since.
     pub(crate) discarded: Option<u64>,
     /// The operation before which another program set it last.
-    set_at: u32,
+    pub(crate) set_at: u32,
 }
 
 impl Value {
-    fn new(now: u64) -> Self {
+    pub(super) fn new(now: u64) -> Self {
         Self { now, by: By::Kernel, originals: vec![now], older: Vec::new(), discarded: None, set_at: 0 }
     }
 
@@ -66,10 +67,20 @@ impl Value {
         self.discarded = None;
     }
 
-    /// A write of rxlab to another slot resets it: the command that began before operation `began` has to set it again.
+    /// The value of a thread that one with this value starts; `main` are the originals of the main thread.
+    pub(crate) fn inherited(&self, main: &[u64]) -> Self {
+        let mut value = self.clone();
+        value.originals.extend_from_slice(main);
+        if self.by != By::Rxlab {
+            value.originals.push(self.now);
+        }
+        value
+    }
+
+    /// A write of rxlab to another slot resets it: the command that began after operation `began` has to set it again.
     /// A value that others set since may be lost: the command has read the values before.
     fn discard(&mut self, fresh: u64, began: u32) {
-        let was_there = self.by != By::Rxlab && self.set_at < began;
+        let was_there = self.by != By::Rxlab && self.set_at <= began;
         let discarded = if was_there { Some(self.discarded.unwrap_or(self.now)) } else { self.discarded };
         self.lose();
         self.reset(fresh);
@@ -127,6 +138,8 @@ impl Queue {
 pub(crate) struct Device {
     pub(crate) inode: u64,
     pub(crate) name: String,
+    /// Its name is not UTF-8: no file is found by it.
+    pub(crate) is_odd: bool,
     /// Cookie of its network namespace; 0 once it is gone.
     pub(crate) netns: u64,
     /// Address of the PCI function; `None` for a virtual one.
@@ -154,6 +167,9 @@ pub(crate) struct Machine {
     pub(crate) boot: u32,
     pub(crate) namespaces: Vec<Netns>,
     pub(crate) devices: Vec<Device>,
+    pub(crate) processes: Vec<Process>,
+    /// Cookies of namespaces with an interface whose name is not UTF-8.
+    pub(crate) odd: Vec<u64>,
     pub(crate) entries: Value,
     pub(crate) budget: Value,
     pub(crate) online: u64,
@@ -161,7 +177,11 @@ pub(crate) struct Machine {
     next_cookie: u64,
     next_name: u32,
     next_irq: u32,
+    next_start: u64,
 }
+
+/// Numbers of the processes.
+const PIDS: [u32; 2] = [800, 900];
 
 const PATHS: [&str; 3] = ["/proc/1/ns/net", "/run/netns/a", "/run/netns/b"];
 const NAMES: [&str; 4] = ["eth0", "eth1", "veth0", "veth1"];
@@ -183,6 +203,8 @@ impl Machine {
             boot,
             namespaces: Vec::new(),
             devices: Vec::new(),
+            processes: Vec::new(),
+            odd: Vec::new(),
             entries: Value::new(0),
             budget: Value::new(300),
             online: ALL_CPUS,
@@ -190,7 +212,9 @@ impl Machine {
             next_cookie: 0,
             next_name,
             next_irq: 24,
+            next_start: 5000,
         };
+        machine.processes = PIDS.map(|pid| machine.process(pid)).into();
         for (inode, path) in (4_026_531_840..).zip(PATHS) {
             let cookie = machine.cookie();
             machine.namespaces.push(Netns { path, inode, cookie });
@@ -209,6 +233,7 @@ impl Machine {
         Device {
             inode,
             name: name.to_owned(),
+            is_odd: false,
             netns: self.namespaces[0].cookie,
             pci,
             ifindex: u32::try_from(inode).unwrap_or(0),
@@ -233,6 +258,35 @@ impl Machine {
         }
     }
 
+    fn process(&mut self, pid: u32) -> Process {
+        let starts = [self.start(), self.start()];
+        Process::new(pid, starts, ALL_CPUS)
+    }
+
+    fn start(&mut self) -> u64 {
+        self.next_start += 1;
+        self.next_start
+    }
+
+    pub(crate) fn process_of(&self, process: u8) -> &Process {
+        &self.processes[usize::from(process) % self.processes.len()]
+    }
+
+    /// Something happens to a process.
+    pub(crate) fn move_thread(&mut self, process: u8, act: ThreadMove) {
+        let at = usize::from(process) % self.processes.len();
+        let start = self.start();
+        match act {
+            ThreadMove::Start(parent) => self.processes[at].start(parent, start),
+            ThreadMove::End(thread) => self.processes[at].end(thread),
+            ThreadMove::Replace(thread) => {
+                self.processes[at].end(thread);
+                self.processes[at].start(0, start);
+            }
+            ThreadMove::Again => self.processes[at] = self.process(self.processes[at].pid),
+        }
+    }
+
     fn inode(&mut self) -> u64 {
         self.next_inode += 1;
         self.next_inode
@@ -254,7 +308,7 @@ impl Machine {
     }
 
     pub(crate) fn find(&self, cookie: u64, name: &str) -> Option<usize> {
-        self.in_netns(cookie).find(|(_, device)| device.name == name).map(|(at, _)| at)
+        self.in_netns(cookie).find(|(_, device)| device.name == name && !device.is_odd).map(|(at, _)| at)
     }
 
     pub(crate) fn device(&self, device: u8) -> &Device {
@@ -263,6 +317,23 @@ impl Machine {
 
     fn at(&self, device: u8) -> usize {
         usize::from(device) % self.devices.len()
+    }
+
+    /// A number of what a value lives in, which nothing else gets.
+    pub(crate) fn identity(&self, slot: Slot) -> u64 {
+        match slot {
+            Slot::Entries | Slot::Budget => 0,
+            Slot::Rps(device, _)
+            | Slot::Rfs(device, _)
+            | Slot::Xps(device, _)
+            | Slot::Irq(device, _)
+            | Slot::Threaded(device)
+            | Slot::Channels(device) => self.device(device).inode,
+            Slot::Thread(process, at) => {
+                let thread = self.process_of(process).threads.get(usize::from(at));
+                thread.and_then(Option::as_ref).map_or(0, |thread| thread.start)
+            }
+        }
     }
 
     /// The value of a slot; `None` while it does not exist.
@@ -291,6 +362,10 @@ impl Machine {
                 let device = self.device(device);
                 (device.netns != 0 && device.pci.is_some()).then_some(&device.count)
             }
+            Slot::Thread(process, at) => {
+                let thread = self.process_of(process).threads.get(usize::from(at))?;
+                thread.as_ref().map(|thread| &thread.cpus)
+            }
         }
     }
 
@@ -310,6 +385,10 @@ impl Machine {
             Slot::Channels(device) => {
                 let at = self.at(device);
                 &mut self.devices[at].count
+            }
+            Slot::Thread(process, at) => {
+                let process = usize::from(process) % self.processes.len();
+                &mut self.processes[process].threads[usize::from(at)].as_mut()?.cpus
             }
         })
     }
@@ -334,6 +413,9 @@ impl Machine {
                 slots.push(Slot::Irq(at, queue));
             }
         }
+        for (process, _) in (0u8..).zip(&self.processes) {
+            slots.extend((0..MAX_THREADS).map(|at| Slot::Thread(process, at)));
+        }
         slots.retain(|slot| self.value(*slot).is_some());
         slots
     }
@@ -345,6 +427,7 @@ impl Machine {
             Slot::Rps(..) | Slot::Xps(..) => Some(value & self.online),
             Slot::Threaded(_) => (value < 2).then_some(value),
             Slot::Irq(..) => (value & self.online != 0).then_some(value),
+            Slot::Thread(..) => (value & self.online != 0).then_some(value & ALL_CPUS),
             Slot::Rfs(..) | Slot::Entries if value > 0 => Some(value.next_power_of_two()),
             Slot::Channels(..) => (1..=u64::from(MAX_QUEUES)).contains(&value).then_some(value),
             _ => Some(value),
@@ -396,6 +479,29 @@ impl Machine {
     pub(crate) fn rename(&mut self, device: u8) {
         let at = self.at(device);
         self.devices[at].name = self.name();
+        self.devices[at].is_odd = false;
+    }
+
+    /// A device gets a name that is not UTF-8.
+    pub(crate) fn rename_odd(&mut self, device: u8) {
+        let at = self.at(device);
+        self.devices[at].is_odd = true;
+    }
+
+    /// Devices with such names get others.
+    pub(crate) fn rename_all(&mut self) {
+        for device in (0u8..).zip(&self.devices.clone()).filter(|(_, device)| device.is_odd).map(|(at, _)| at)
+        {
+            self.rename(device);
+        }
+    }
+
+    /// Any user makes an interface with such a name in a namespace.
+    pub(crate) fn add_odd(&mut self, netns: u8) {
+        let cookie = self.namespaces[usize::from(netns) % self.namespaces.len()].cookie;
+        if !self.odd.contains(&cookie) {
+            self.odd.push(cookie);
+        }
     }
 
     pub(crate) fn swap_names(&mut self, one: u8, other: u8) {
@@ -464,6 +570,9 @@ impl Machine {
         // CPU 0 stays.
         self.online = if online { self.online | bit } else { self.online & !bit | 1 };
         let online = self.online;
+        // A thread that loses its last CPU may run on all.
+        let threads = self.processes.iter_mut().flat_map(|process| process.threads.iter_mut().flatten());
+        threads.filter(|thread| thread.cpus.now & online == 0).for_each(|thread| thread.cpus.reset(ALL_CPUS));
         // An interrupt that loses its last CPU moves to all others.
         for queue in self.devices.iter_mut().flat_map(|device| &mut device.queues) {
             if queue.affinity.now & online == 0 {
@@ -495,6 +604,7 @@ impl Machine {
                 Slot::Entries | Slot::Rps(..) | Slot::Rfs(..) | Slot::Xps(..) | Slot::Threaded(_) => 0,
                 Slot::Budget => 300,
                 Slot::Irq(..) if what == Foreign::First => ALL_CPUS,
+                Slot::Thread(..) => ALL_CPUS,
                 Slot::Irq(..) => self.online,
                 Slot::Channels(_) => 2,
             },
@@ -523,6 +633,8 @@ fn palette(slot: Slot) -> ([u64; 3], [u64; 3]) {
         Slot::Rfs(..) => ([256, 512, 2048], [1024, 64, 128]),
         Slot::Irq(..) => ([0b0010, 0b0100, 0b0110], [0b1000, 0b1001, 0b1010]),
         Slot::Channels(_) => ([1, 4, 1], [3, 3, 3]),
+        // Never all CPUs that are online, which is a value of its own.
+        Slot::Thread(..) => ([0b0110, 0b0010, 0b0100], [0b1000, 0b1100, 0b1010]),
         Slot::Entries => ([32768, 16384, 8192], [4096, 1024, 2048]),
         Slot::Budget => ([600, 700, 800], [450, 350, 250]),
     }
@@ -543,7 +655,7 @@ pub(crate) fn text(slot: Slot, value: u64) -> String {
     match slot {
         Slot::Rps(..) | Slot::Xps(..) | Slot::Threaded(_) if value == 0 => "off".to_owned(),
         Slot::Threaded(_) => "on".to_owned(),
-        Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => list(value),
+        Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) | Slot::Thread(..) => list(value),
         Slot::Channels(_) => format!("combined {value}"),
         _ => value.to_string(),
     }
@@ -565,5 +677,6 @@ pub(crate) fn knob(slot: Slot) -> &'static str {
         Slot::Threaded(_) => "threaded",
         Slot::Irq(..) => "irq_affinity",
         Slot::Channels(_) => "channels",
+        Slot::Thread(..) => "affinity",
     }
 }

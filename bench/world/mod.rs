@@ -11,6 +11,9 @@
 //! before a write (the inode and the value read) and the write itself. A move due there is made right after
 //! the write; only a kill is made at once, because it changes nothing on the machine.
 //!
+//! The threads of a process are checked together and moved one by one: from the check on no other process gets its
+//! number, which takes more than a moment, and a thread that pins itself meanwhile may be moved.
+//!
 //! A foreign write of a value that the transaction itself knows (one that it found, wrote or read back) looks
 //! the same as its own writes, and undo may overwrite it.
 
@@ -20,6 +23,8 @@ mod disk;
 mod host;
 mod invariants;
 mod kernel;
+mod processes;
+mod said;
 pub(crate) mod schedule;
 pub(crate) mod shrink;
 
@@ -31,7 +36,8 @@ use std::time::Duration;
 use self::actors::Guard;
 use self::disk::Files;
 use self::kernel::{By, Machine};
-use self::schedule::{Area, Counted, Event, Move, Schedule, Slot};
+use self::said::Seen;
+use self::schedule::{Area, Counted, Event, Move, Schedule, Slot, ThreadMove};
 
 /// Maximum nesting of commands.
 const DEPTH: usize = 3;
@@ -54,6 +60,49 @@ pub(crate) enum Mutation {
     BlindGuard,
     /// One damaged journal makes every journal unreadable.
     DamageSpreads,
+    /// A thread is its number.
+    ThreadsByNumber,
+    /// A namespace with a name that is not UTF-8 cannot be searched.
+    NamesAreText,
+    /// Interrupts that cannot be read are none.
+    NoInterrupts,
+    /// The journal does not have what a write discards.
+    NothingDisplaced,
+    /// A write of channels is thought to keep `threaded`.
+    ThreadedStays,
+    /// Several processes can have the lock.
+    TwoHolders,
+    /// A value that was written is taken for kept.
+    NotReadBack,
+    /// `undo` says that all is back, whatever is left.
+    AllIsBack,
+}
+
+/// Every mutation, with the invariants of which it breaks one.
+pub(crate) const MUTATIONS: [(Mutation, &str); 12] = [
+    (Mutation::AllIsBack, "57"),
+    (Mutation::NotReadBack, "7"),
+    (Mutation::TwoHolders, "1234567"),
+    (Mutation::NamesOnly, "12"),
+    (Mutation::FiveAttempts, "3"),
+    (Mutation::BlindGuard, "3"),
+    (Mutation::DamageSpreads, "4"),
+    (Mutation::ThreadsByNumber, "127"),
+    (Mutation::NamesAreText, "34"),
+    (Mutation::NoInterrupts, "6"),
+    (Mutation::NothingDisplaced, "6"),
+    (Mutation::ThreadedStays, "6"),
+];
+
+/// Schedules within which a mutation has to be found.
+pub(crate) const ENOUGH: u64 = 20_000;
+
+/// The first seed whose schedule breaks one of the `wanted` invariants with a mutation, and the violation.
+pub(crate) fn found(mutation: Mutation, wanted: &str) -> Option<(u64, String)> {
+    (0..ENOUGH).find_map(|seed| {
+        let violation = run(&adversary::generate(seed), mutation, false).violation?;
+        violation.starts_with(|kind| wanted.contains(kind)).then_some((seed, violation))
+    })
 }
 
 /// Result of one run.
@@ -97,6 +146,9 @@ struct Running {
     /// It may overwrite what others have set.
     force: bool,
     last: Link,
+    /// The operation of its last access to the journal, and whether it has touched a process since.
+    recorded_at: u32,
+    is_at_process: bool,
 }
 
 struct Fault {
@@ -117,6 +169,9 @@ pub(crate) struct State {
     /// The operation until which the state directory is invisible.
     gone_until: u64,
     stack: Vec<Running>,
+    seen: Seen,
+    /// What a command wrote last to which file, with a mutation.
+    pub(crate) last_text: Option<(u32, String, Vec<u8>)>,
     next_pid: u32,
     pub(crate) guards: Vec<Guard>,
     /// The clock when everything was healthy again.
@@ -151,6 +206,8 @@ pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report
         slow: (0, 0),
         gone_until: 0,
         stack: Vec::new(),
+        seen: Seen::default(),
+        last_text: None,
         next_pid: 500,
         guards: Vec::new(),
         healed_at: None,
@@ -192,6 +249,7 @@ impl World {
         let mut state = self.state();
         state.faults.clear();
         state.slow = (0, 0);
+        state.machine.rename_all();
         (0..4).for_each(|cpu| state.machine.set_online(cpu, true));
         state.healed_at = Some(state.clock);
         state.log(|| "healed".to_owned());
@@ -208,6 +266,13 @@ impl World {
                 state.counts[2] += 1;
             }
             state.counts[0] += 1;
+            let now = state.counts[0];
+            if let Some(top) = state.stack.last_mut() {
+                top.is_at_process |= matches!(link, Link::Read(Slot::Thread(..)));
+                if of == Counted::Journal {
+                    (top.recorded_at, top.is_at_process) = (now, false);
+                }
+            }
             if u64::from(state.counts[0]) < state.slow.1 {
                 state.clock += state.slow.0;
             }
@@ -268,7 +333,9 @@ impl World {
             *state.report.moves.entry(act.kind()).or_default() += 1;
             let at = state.counts;
             state.log(|| format!("{at:?} {act:?}"));
+            let before = state.values();
             state.make(act);
+            state.changed_since(&before, 0);
         }
         match act {
             Move::Stop(seconds) => self.stop(Duration::from_secs(u64::from(*seconds))),
@@ -315,13 +382,16 @@ impl State {
             return None;
         }
         let counts = self.counts;
+        let is_at_process = self.stack.iter().any(|running| running.is_at_process);
         let (event, made) = self.events.iter_mut().find(|(event, made)| {
             let count = match event.of {
                 Counted::Any => counts[0],
                 Counted::Write => counts[1],
                 Counted::Journal => counts[2],
             };
-            !*made && (at_last || count >= event.at) && (!is_in_window || event.act.is_local())
+            let is_kept = is_at_process && matches!(event.act, Move::Process(_, ThreadMove::Again));
+            let is_due = at_last || count >= event.at;
+            !*made && is_due && !is_kept && (!is_in_window || event.act.is_local())
         })?;
         *made = true;
         Some(event.clone())
@@ -331,6 +401,8 @@ impl State {
     fn make(&mut self, act: &Move) {
         match act {
             Move::Rename(device) => self.machine.rename(*device),
+            Move::RenameOdd(device) => self.machine.rename_odd(*device),
+            Move::OddName(netns) => self.machine.add_odd(*netns),
             Move::Swap(one, other) => self.machine.swap_names(*one, *other),
             Move::Netns(device, netns) => self.machine.move_to(*device, *netns),
             Move::Remake(device) => self.machine.remake(*device),
@@ -381,6 +453,7 @@ impl State {
             Move::Clock(seconds) => self.clock += u64::from(*seconds) * 1_000_000_000,
             Move::Damage(file, part) => self.disk.damage(*file, *part),
             Move::Reuse(netns) => self.machine.reuse(*netns),
+            Move::Process(process, act) => self.machine.move_thread(*process, *act),
             Move::Stop(_) | Move::Run(_) => {}
         }
     }
@@ -407,7 +480,9 @@ impl State {
         (top.dies_in_call, top.killed) = (false, true);
         let began = top.began;
         if let Slot::Channels(device) | Slot::Threaded(device) = slot {
+            let before = self.values();
             self.machine.lose_threads(device, began);
+            self.changed_since(&before, 0);
         }
     }
 
@@ -433,11 +508,15 @@ impl State {
 
     /// True if a device is its name, and only one namespace is known.
     pub(crate) fn knows_names_only(&self) -> bool {
-        self.mutation == Mutation::NamesOnly
+        self.has(Mutation::NamesOnly)
+    }
+
+    pub(crate) fn has(&self, mutation: Mutation) -> bool {
+        self.mutation == mutation
     }
 
     pub(crate) fn fails_with_the_damaged(&self) -> bool {
-        self.mutation == Mutation::DamageSpreads && self.disk.open.values().any(|file| file.damaged)
+        self.has(Mutation::DamageSpreads) && self.disk.open.values().any(|file| file.damaged)
     }
 
     pub(crate) fn running(&self) -> Option<u32> {
@@ -454,7 +533,9 @@ impl State {
             return false;
         };
         let (was, by) = (found.now, found.by);
-        let mut expected = self.stack.last().is_some_and(|top| top.force);
+        let is_moved_with_others =
+            |top: &Running| matches!(slot, Slot::Thread(..)) && found.set_at >= top.recorded_at;
+        let mut expected = self.stack.last().is_some_and(|top| top.force || is_moved_with_others(top));
         if by == By::Foreign && !expected {
             match self.covers(slot, was, value) {
                 invariants::Cover::First => {}
@@ -468,9 +549,12 @@ impl State {
         }
         let at = self.counts;
         self.log(|| format!("{at:?} rxlab writes {slot:?} = {value:#x}, was {was:#x} by {by:?}"));
+        let (before, pid) = (self.values(), self.running().unwrap_or(0));
         if let Some(found) = self.machine.value_mut(slot) {
             found.ours(kept, expected);
         }
+        self.changed_since(&before, pid);
+        self.note_write(slot);
         true
     }
 

@@ -36,7 +36,7 @@ pub(crate) enum Counted {
 }
 
 /// A tunable value of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Slot {
     Entries,
     Budget,
@@ -52,6 +52,8 @@ pub(crate) enum Slot {
     Irq(u8, u8),
     /// `channels` of a device on a bus.
     Channels(u8),
+    /// `affinity` of a thread of a process. A command sets it of all threads.
+    Thread(u8, u8),
 }
 
 /// A value that a command sets: the slot, and the number of the value in the palette.
@@ -98,6 +100,10 @@ pub(crate) enum Foreign {
 pub(crate) enum Move {
     /// A device is renamed to an unused name.
     Rename(u8),
+    /// A device gets a name that is not UTF-8, until it is renamed.
+    RenameOdd(u8),
+    /// An interface with such a name appears in a namespace.
+    OddName(u8),
     /// Two devices of one namespace exchange their names.
     Swap(u8, u8),
     /// A device moves to another network namespace.
@@ -136,8 +142,23 @@ pub(crate) enum Move {
     Damage(u8, u8),
     /// A network namespace is deleted and another one with its inode is created.
     Reuse(u8),
+    /// Something happens to a process.
+    Process(u8, ThreadMove),
     /// Another command runs to its end.
     Run(Actor),
+}
+
+/// What happens to a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ThreadMove {
+    /// One of its threads, by number, starts another.
+    Start(u8),
+    /// A thread ends. The next one that starts may get its number.
+    End(u8),
+    /// A thread ends, and the main one starts another, which gets its number.
+    Replace(u8),
+    /// It ends, and another one gets its number, with the values that it had at first.
+    Again,
 }
 
 /// Part of the system that fails.
@@ -153,6 +174,8 @@ pub(crate) enum Area {
     Interrupts,
     /// The list of network namespaces.
     Namespaces,
+    /// Commands that begin now see the files of another namespace than that of their sockets.
+    View,
     /// Entering a network namespace.
     Enter,
     /// All changes of journal files.
@@ -206,6 +229,8 @@ impl Move {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Move::Rename(_) => "rename",
+            Move::RenameOdd(_) => "rename to a name that is not UTF-8",
+            Move::OddName(_) => "interface with a name that is not UTF-8",
             Move::Swap(..) => "swap two names",
             Move::Netns(..) => "move to a namespace",
             Move::Remake(_) => "delete and recreate",
@@ -224,6 +249,7 @@ impl Move {
             Move::Fault(Area::Writes(_), ..) => "writes refused",
             Move::Fault(Area::Interrupts, ..) => "interrupts unreadable",
             Move::Fault(Area::Namespaces | Area::Enter, ..) => "namespaces hidden",
+            Move::Fault(Area::View, ..) => "two views",
             Move::Fault(Area::DiskWrites, ..) => "disk refuses writes",
             Move::Fault(Area::DiskReads, ..) => "disk refuses reads",
             Move::Fault(Area::DiskGone, ..) => "state directory invisible",
@@ -236,6 +262,10 @@ impl Move {
             Move::Clock(_) => "clock jump",
             Move::Damage(..) => "damage",
             Move::Reuse(_) => "namespace inode reused",
+            Move::Process(_, ThreadMove::Start(_)) => "thread starts",
+            Move::Process(_, ThreadMove::End(_)) => "thread ends",
+            Move::Process(_, ThreadMove::Replace(_)) => "thread ends, number used again",
+            Move::Process(_, ThreadMove::Again) => "process ends, number used again",
             Move::Run(Actor::Apply { .. }) => "second apply",
             Move::Run(Actor::Undo { .. }) => "manual undo",
             Move::Run(Actor::Confirm) => "confirm",

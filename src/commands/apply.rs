@@ -4,7 +4,6 @@ mod consent;
 pub(super) mod countdown;
 pub(super) mod report;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use rxlab_change::apply::{self, BeginInfo, Change, Transaction, launch_guard};
 use rxlab_change::journal::Seen;
 use rxlab_path::model::Model;
 use rxlab_setting::{Plan, Prediction, Setting};
-use rxlab_sys::{Host, Namespace, ProcessId, is_in_pid_namespace};
+use rxlab_sys::{Host, Namespace, ProcessId};
 
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
 ///
@@ -116,7 +115,7 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
                 Done { id: &id, kept: &kept, archived: &archived, owners: &owners, confirm: how.confirm };
             report::kept(global, &done, how.diff)?;
             let Some(wait) = how.confirm else { return Ok(()) };
-            let is_first = warn_of_namespace()?;
+            let is_first = place::warn_of_namespace("until the deadline")?;
             if is_interactive || is_first {
                 countdown::run(global, &id, wait, &stop, is_interactive)
             } else {
@@ -125,21 +124,6 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
         }
         Err(failure) => Err(report::rolled_back(*failure)),
     }
-}
-
-/// Reports that the guard ends with the PID namespace. True if that is with this process: it must wait until the change
-/// is confirmed or reverted.
-fn warn_of_namespace() -> Result<bool> {
-    let is_first = std::process::id() == 1;
-    if is_in_pid_namespace() {
-        let said = if is_first {
-            "this process is the first of its PID namespace, which ends with it: it waits for the guard"
-        } else {
-            "the guard ends with this PID namespace (container): keep that running until the deadline"
-        };
-        writeln!(output::stderr(), "rxlab: {said}")?;
-    }
-    Ok(is_first)
 }
 
 /// The checked settings of a plan, and the changes that they would make, tried on a copy of the machine in memory.

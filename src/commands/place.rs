@@ -18,7 +18,7 @@ use rxlab_change::apply::{self, ApplyError};
 use rxlab_change::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
-use rxlab_sys::{Host, ProcessId};
+use rxlab_sys::{Host, ProcessId, is_in_pid_namespace};
 
 /// Returns the journal. Below another root it has its own lock: those files are not a machine.
 pub(super) fn store(global: &Global) -> Store {
@@ -72,6 +72,25 @@ pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<
     places.into_iter().for_each(|(flag, path)| arguments.extend([flag.into(), path.into()]));
     arguments.extend(["guard".into(), id.into()]);
     Ok(arguments)
+}
+
+/// Reports that the guard ends with the PID namespace, which has to run `until`. True if that ends with this process: it
+/// must wait for the guard.
+pub(super) fn warn_of_namespace(until: &str) -> Result<bool> {
+    let is_first = std::process::id() == 1;
+    if is_in_pid_namespace() {
+        let mut err = output::stderr();
+        if is_first {
+            let said = "this process is the first of its PID namespace, which ends with it";
+            writeln!(err, "rxlab: {said}: it waits for the guard")?;
+        } else {
+            writeln!(
+                err,
+                "rxlab: the guard ends with this PID namespace (container): keep that running {until}"
+            )?;
+        }
+    }
+    Ok(is_first)
 }
 
 /// Sets the flag when it is dropped: the end of one part of a server, also by a panic, ends the others.

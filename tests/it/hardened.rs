@@ -168,6 +168,19 @@ fn a_journal_that_cannot_grow_does_not_stop_undo_and_guard() {
     wait_for("the guard", || scene.mask() == "0");
 }
 
+/// A limit of open files that is lowered while the guard waits once kept the change for as long as it lasted.
+#[test]
+fn a_guard_without_descriptors_reverts_the_change() {
+    let Some(scene) = Scene::new() else { return };
+    scene.apply(&["--confirm", "2s"]).exits(0);
+    let guard = guards(scene.state.path())[0].as_raw_nonzero().to_string();
+    let limited =
+        Command::new("prlimit").args(["--nofile=3:", "--pid", &guard]).output().expect("prlimit runs");
+    assert!(limited.status.success(), "{limited:?}");
+    wait_for("the guard", || scene.mask() == "0");
+    wait_for("its end", || guards(scene.state.path()).is_empty());
+}
+
 /// The first process of a PID namespace takes all others with it: its guard once ended before the deadline.
 #[test]
 fn the_first_process_of_a_pid_namespace_waits_for_its_guard() {

@@ -6,7 +6,7 @@ mod simulation;
 
 use crate::require;
 use simulation::schedule::Schedule;
-use simulation::{Mutation, adversary, run, shrink};
+use simulation::{MUTATIONS, Mutation, adversary, found, run, shrink};
 
 /// Schedules of every test run, in equal parts that run in parallel. A debug build runs some 150 a second on a
 /// machine with two slow cores, a release build 1,900.
@@ -70,30 +70,15 @@ fn a_schedule_determines_the_run() {
     }
 }
 
-/// Returns the first seed for which a defect breaks one of the `wanted` invariants.
-fn found(mutation: Mutation, wanted: &[char]) -> u64 {
-    (0..20_000)
-        .find(|seed| {
-            let violation = run(&adversary::generate(*seed), mutation, false).violation;
-            violation.is_some_and(|violation| wanted.iter().any(|kind| violation.starts_with(*kind)))
-        })
-        .unwrap_or_else(|| panic!("{mutation:?} is not found"))
-}
-
+/// Old defects, each made again by the simulated world.
 #[test]
-fn ignoring_inodes_is_detected() {
-    println!("found by seed {}", found(Mutation::NamesOnly, &['1', '2']));
-}
-
-#[test]
-fn a_guard_that_gives_up_is_detected() {
-    println!("found by seed {}", found(Mutation::FiveAttempts, &['3']));
-    println!("found by seed {}", found(Mutation::BlindGuard, &['3']));
-}
-
-#[test]
-fn spreading_damage_is_detected() {
-    println!("found by seed {}", found(Mutation::DamageSpreads, &['4']));
+fn every_old_defect_is_found() {
+    require::needs!(minutes);
+    for (mutation, wanted) in MUTATIONS {
+        let (seed, violation) =
+            found(mutation, wanted).unwrap_or_else(|| panic!("{mutation:?} is not found"));
+        println!("{mutation:?}: seed {seed}: {violation}");
+    }
 }
 
 macro_rules! replays {
@@ -148,4 +133,6 @@ replays! {
     threads_switched_on_meanwhile: r#"{"first":{"Apply":{"set":[[{"Channels":1},1]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":132,"act":{"Write":[{"Threaded":1},{"Other":1}]}}]}"#;
     /// An interrupt list that could not be read counted as a device without interrupts: their affinities were lost.
     affinities_that_could_not_be_read: r#"{"custom":[[{"Irq":[0,1]},0]],"first":{"Apply":{"set":[],"confirm":0,"netns":0}},"events":[{"of":"Journal","at":1,"act":{"Fault":["Interrupts","EMFILE",150]}},{"of":"Write","at":1,"act":{"Run":{"Apply":{"set":[[{"Rfs":[1,0]},0],[{"Channels":0},0]],"confirm":0,"netns":0}}}}]}"#;
+    /// An RPS mask that another program set after an interrupted write of channels was taken for what the driver left.
+    set_after_an_interrupted_write: r#"{"first":{"Apply":{"set":[[{"Channels":0},1]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Swap":[2,0]}},{"of":"Write","at":1,"act":{"Write":[{"Rps":[0,0]},{"Other":1}]}}]}"#;
 }

@@ -41,7 +41,7 @@ pub use drift::{Culprit, Likelihood, Suspect, in_words};
 pub use ending::{Ending, ending};
 pub use error::ApplyError;
 pub use locate::reach;
-pub use locate::{look, object_inode};
+pub use locate::{look, object_id};
 pub use owners::{OtherOwner, other_owners};
 pub use reapply::{Reapplied, Reapply, preview_reapply};
 pub use rehearse::{Change, rehearse};

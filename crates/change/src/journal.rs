@@ -22,7 +22,7 @@ mod surroundings;
 
 pub use command::{BackCommand, PendingCommand};
 pub use disk::Disk;
-pub use disk::{make_directory, make_private_directory, sync_directory};
+pub use disk::{claim_directory, make_directory, make_private_directory, sync_directory};
 pub use flaky::{FlakyStorage, Trouble};
 pub use holder::lock_holder;
 pub use kept::kept;

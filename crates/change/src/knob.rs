@@ -102,7 +102,8 @@ pub trait Knob: Sync {
         Site { knob: self.name(), host, model, target }
     }
 
-    /// Everything on this machine that the knob can act on.
+    /// Everything on this machine that the knob can act on, and whatever it may be able to act on while that is unknown:
+    /// reading such a target says why.
     fn targets(&self, model: &Model) -> Vec<Target>;
 
     /// Checks a value against the machine and returns its canonical form. Must refuse values that the kernel

@@ -164,6 +164,9 @@ pub fn changeable_queues<'m>(model: &Model, nic: &'m Nic) -> Result<&'m Channels
     if model.unknown_interrupts(nic).is_some() {
         return Err(format!("the interrupts of {name} are unknown, so their CPUs could not be restored"));
     }
+    if model.unknown_napis().is_some() {
+        return Err(format!("the NAPIs of {name} are unknown, so their settings could not be restored"));
+    }
     if let Some(why) = fixed_by_xdp(nic) {
         return Err(why);
     }
@@ -336,6 +339,9 @@ mod tests {
         let (mut model, _) = Sketch::new(4).device("eth0", &[0, 1]).build();
         model.nics[0].hardware.channels = Fact::Known(Channels::default());
         assert!(changeable_queues(&model, &model.nics[0]).is_ok());
+        model.napis = Fact::Broken("too many open files".to_owned());
+        let why = changeable_queues(&model, &model.nics[0]).expect_err("unknown");
+        assert_eq!(why, "the NAPIs of eth0 are unknown, so their settings could not be restored");
         model.interrupts = Fact::Denied(Need::Root);
         let why = changeable_queues(&model, &model.nics[0]).expect_err("unknown");
         assert_eq!(why, "the interrupts of eth0 are unknown, so their CPUs could not be restored");

@@ -64,12 +64,14 @@ pub struct Tunable {
     pub upkeep: Upkeep,
     /// Place and form of the value.
     pub owner: Owner,
-    /// Knobs whose values on the same interface a write may discard. What setting those again discards is not repeated:
-    /// see [`discarded_by`].
-    pub discards: &'static [&'static str],
+    /// Knobs whose values on the same interface a write may discard, in groups. What setting those again discards is not
+    /// repeated: see [`discarded_by`].
+    discards: &'static [Names],
     /// Knobs of single queues whose values a write replaces on purpose by its own, which has the same form. Undo sets them
     /// again, applying does not.
-    pub replaces: &'static [&'static str],
+    pub replaces: Names,
+    /// True if kernel and drivers set no value but that of a new queue or interface: any other one is a user's.
+    pub users_only: bool,
     /// Effect on a model; `None` if policies neither set the knob nor read what it changes.
     pub(super) simulation: Option<Simulation>,
 }
@@ -129,17 +131,22 @@ pub enum Encoding {
 }
 
 const fn row(name: &'static str, risk: Risk, upkeep: Upkeep, owner: Owner) -> Tunable {
-    Tunable { name, risk, upkeep, owner, discards: &[], replaces: &[], simulation: None }
+    Tunable { name, risk, upkeep, owner, discards: &[], replaces: &[], users_only: false, simulation: None }
 }
 
 impl Tunable {
-    const fn discarding(mut self, discards: &'static [&'static str]) -> Self {
+    const fn discarding(mut self, discards: &'static [Names]) -> Self {
         self.discards = discards;
         self
     }
 
-    const fn replacing(mut self, replaces: &'static [&'static str]) -> Self {
+    const fn replacing(mut self, replaces: Names) -> Self {
         self.replaces = replaces;
+        self
+    }
+
+    const fn of_users_only(mut self) -> Self {
+        self.users_only = true;
         self
     }
 
@@ -149,61 +156,38 @@ impl Tunable {
     }
 }
 
+/// Names of knobs.
+type Names = &'static [&'static str];
+
 /// Threads of NAPIs: a new one begins with default CPUs and scheduling (`napi_kthread_create`). Linux ends and creates them
 /// with the switch (`netif_set_threaded`, `napi_set_threaded` of net/core/dev.c).
-const THREADS: &[&str] = &["napi_affinity", "napi_priority"];
+const THREADS: Names = &["napi_affinity", "napi_priority"];
 
 /// Settings of NAPIs that are removed and added again: `netif_napi_add_weight` gives them the values of the interface, or
 /// those kept with the queue where the driver uses `netif_napi_add_config`. It clears `threaded` of the whole interface if it
 /// gets no thread, as when the process is killed meanwhile. A veth does this with GRO (`veth_set_features`).
-const NAPIS: &[&str] = &[
+const NAPIS: Names = &[
     "threaded",
     "queue_threaded",
     "queue_defer_hard_irqs",
     "queue_gro_flush_timeout",
     "irq_suspend_timeout",
-    "napi_affinity",
-    "napi_priority",
 ];
 
-/// Settings that a driver may discard when it stops its device, or closes and opens its queues: interrupts are requested
-/// again without affinity, XPS is spread again, and NAPIs may be others (`ena_update_queue_params`, `bnxt_open_nic`,
+/// Settings that a driver may discard with those of NAPIs when it stops its device, or closes and opens its queues:
+/// interrupts are requested again without affinity, and XPS is spread again (`ena_update_queue_params`, `bnxt_open_nic`,
 /// `mlx5e_safe_switch_params`).
-const REOPENED: &[&str] = &[
-    "threaded",
-    "queue_threaded",
-    "queue_defer_hard_irqs",
-    "queue_gro_flush_timeout",
-    "irq_suspend_timeout",
-    "irq_affinity",
-    "xps_cpus",
-    "xps_rxqs",
-    "napi_affinity",
-    "napi_priority",
-];
+const INTERRUPTS: Names = &["irq_affinity", "xps_cpus", "xps_rxqs"];
 
-/// Settings of queues that are removed or created. With fewer, Linux drops RPS and RFS of the removed ones with their
-/// directories (`netif_set_real_num_rx_queues`) and XPS of those above (`netif_reset_xps_queues_gt`); drivers allocate
-/// interrupts, NAPIs, moderation of single queues and the RSS table again. New interrupts are not on irqbalance's list.
-const OF_QUEUES: &[&str] = &[
-    "irqbalance",
-    "rss",
-    "queue_adaptive_rx",
-    "queue_rx_usecs",
-    "queue_rx_frames",
-    "threaded",
-    "queue_threaded",
-    "queue_defer_hard_irqs",
-    "queue_gro_flush_timeout",
-    "irq_suspend_timeout",
-    "irq_affinity",
-    "xps_cpus",
-    "xps_rxqs",
-    "rps",
-    "rfs",
-    "napi_affinity",
-    "napi_priority",
-];
+/// Settings that queues which are removed or created lose besides. With fewer, Linux drops RPS and RFS of the removed ones
+/// with their directories (`netif_set_real_num_rx_queues`) and XPS of those above (`netif_reset_xps_queues_gt`); drivers
+/// allocate interrupts, NAPIs, moderation of single queues and the RSS table again. New interrupts are not on irqbalance's
+/// list.
+const QUEUES: Names =
+    &["irqbalance", "rss", "queue_adaptive_rx", "queue_rx_usecs", "queue_rx_frames", "rps", "rfs"];
+
+/// A device that stops, or closes and opens its queues.
+const REOPENED: &[Names] = &[NAPIS, INTERRUPTS];
 
 const RSS: &str = "an RSS table is not a single value; set it with `ethtool -X`";
 const RULE: &str = "a flow rule is not a single value; set it with `ethtool -N`";
@@ -219,7 +203,7 @@ const SIZE: &str = "no file has it; set it with `ip link set dev NIC`";
 const NAPIS_PLACE: &str = "netdev napi-get and napi-set";
 const NAPI: &str = "a NAPI has no file and no lasting number; `rxlab persist` sets it by its queue";
 const QUEUES_PLACE: &str = "ethtool ETHTOOL_PERQUEUE";
-const QUEUES: &str = "no file has it; set it with `ethtool -Q`";
+const PER_QUEUE: &str = "no file has it; set it with `ethtool -Q`";
 const CHANNEL_WORDS: &[(&str, &str)] = &[("rx", "RX"), ("tx", "TX"), ("combined", "Combined")];
 
 /// Every knob, in the order of applying: irqbalance, which moves interrupts; the queues; the device's choice
@@ -231,7 +215,7 @@ pub const TUNABLES: [Tunable; 59] = [
     row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")).discarding(REOPENED),
     row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")).discarding(REOPENED),
     row("channels", LinkReset, Low, Words(CHANNELS, CHANNEL_WORDS))
-        .discarding(OF_QUEUES)
+        .discarding(&[NAPIS, INTERRUPTS, QUEUES])
         .simulated(simulation::channels),
     row("rss_key", Safe, Low, Other(HASH_PLACE, HASH)),
     row("rss_fields_tcp4", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
@@ -243,7 +227,8 @@ pub const TUNABLES: [Tunable; 59] = [
         .simulated(simulation::rss),
     row("rss_context", Safe, High, Other("ethtool RSS_GET and ETHTOOL_SRSSH", RSS)),
     // Switching it off removes the rules.
-    row("ntuple", LinkReset, Low, Ethtool(FEATURES, "ntuple", "ntuple-filters")).discarding(&["ntuple_rule"]),
+    row("ntuple", LinkReset, Low, Ethtool(FEATURES, "ntuple", "ntuple-filters"))
+        .discarding(&[&["ntuple_rule"]]),
     row(
         "ntuple_rule",
         Safe,
@@ -260,21 +245,22 @@ pub const TUNABLES: [Tunable; 59] = [
     row("rx_frames", Safe, Low, Ethtool(COALESCE, "rx-frames", "rx-frames")).replacing(&["queue_rx_frames"]),
     row("tx_usecs", Safe, Low, Ethtool(COALESCE, "tx-usecs", "tx-usecs")),
     row("tx_frames", Safe, Low, Ethtool(COALESCE, "tx-frames", "tx-frames")),
-    row("queue_adaptive_rx", BriefStall, Medium, Other(QUEUES_PLACE, QUEUES)),
-    row("queue_rx_usecs", Safe, Medium, Other(QUEUES_PLACE, QUEUES)),
-    row("queue_rx_frames", Safe, Medium, Other(QUEUES_PLACE, QUEUES)),
-    row("gro", Safe, Low, Ethtool(FEATURES, "gro", "generic-receive-offload")).discarding(NAPIS),
+    row("queue_adaptive_rx", BriefStall, Medium, Other(QUEUES_PLACE, PER_QUEUE)),
+    row("queue_rx_usecs", Safe, Medium, Other(QUEUES_PLACE, PER_QUEUE)),
+    row("queue_rx_frames", Safe, Medium, Other(QUEUES_PLACE, PER_QUEUE)),
+    row("gro", Safe, Low, Ethtool(FEATURES, "gro", "generic-receive-offload")).discarding(&[NAPIS]),
     row("gro_hw", LinkReset, Low, Ethtool(FEATURES, "rx-gro-hw", "rx-gro-hw")).discarding(REOPENED),
     row("lro", LinkReset, Low, Ethtool(FEATURES, "lro", "large-receive-offload")).discarding(REOPENED),
     row("rx_checksum", LinkReset, Low, Ethtool(FEATURES, "rx", "rx-checksumming")),
     row("udp_gro_forwarding", Safe, Low, Ethtool(FEATURES, "rx-udp-gro-forwarding", "rx-udp-gro-forwarding")),
     // Up to 65536, `netif_set_gro_max_size` sets both.
-    row("gro_max_size", Safe, Low, Other(LINK, SIZE)).discarding(&["gro_ipv4_max_size"]),
+    row("gro_max_size", Safe, Low, Other(LINK, SIZE)).discarding(&[&["gro_ipv4_max_size"]]),
     row("gro_ipv4_max_size", Safe, Low, Other(LINK, SIZE)),
     row("threaded", Safe, High, NicFile("threaded", Switch))
-        .discarding(THREADS)
-        .replacing(&["queue_threaded"]),
-    row("queue_threaded", Safe, High, Other(NAPIS_PLACE, NAPI)).discarding(THREADS),
+        .discarding(&[THREADS])
+        .replacing(&["queue_threaded"])
+        .of_users_only(),
+    row("queue_threaded", Safe, High, Other(NAPIS_PLACE, NAPI)).discarding(&[THREADS]),
     row("napi_defer_hard_irqs", Safe, Low, NicFile("napi_defer_hard_irqs", Number))
         .replacing(&["queue_defer_hard_irqs"])
         .simulated(simulation::napi_defer_hard_irqs),
@@ -289,10 +275,10 @@ pub const TUNABLES: [Tunable; 59] = [
     row("xps_cpus", Safe, Medium, QueueFile(Tx, "xps_cpus", Mask)).simulated(simulation::xps_cpus),
     row("xps_rxqs", Safe, Medium, QueueFile(Tx, "xps_rxqs", Mask)),
     row("rps_default_mask", Safe, Low, Sysctl("net.core.rps_default_mask", Mask)),
-    row("rps", Safe, Medium, QueueFile(Rx, "rps_cpus", Mask)).simulated(simulation::rps),
+    row("rps", Safe, Medium, QueueFile(Rx, "rps_cpus", Mask)).of_users_only().simulated(simulation::rps),
     row("rfs_entries", Safe, Low, Sysctl("net.core.rps_sock_flow_entries", Flows))
         .simulated(simulation::rfs_entries),
-    row("rfs", Safe, Medium, QueueFile(Rx, "rps_flow_cnt", Flows)).simulated(simulation::rfs),
+    row("rfs", Safe, Medium, QueueFile(Rx, "rps_flow_cnt", Flows)).of_users_only().simulated(simulation::rfs),
     row("netdev_budget", Safe, Low, Sysctl("net.core.netdev_budget", Number)),
     row("netdev_budget_usecs", Safe, Low, Sysctl("net.core.netdev_budget_usecs", Number)),
     row("netdev_max_backlog", Safe, Low, Sysctl("net.core.netdev_max_backlog", Number)),
@@ -324,12 +310,15 @@ pub fn tunable(knob: &str) -> Option<&'static Tunable> {
 /// that of the rows, as the value of a row may depend on earlier ones and discard later ones. Not those that it only
 /// replaces.
 pub fn discarded_by(knob: &str) -> Vec<&'static str> {
+    let discards = |row: &Tunable| row.discards.iter().copied().flatten().copied();
     let mut found: Vec<&'static str> = Vec::new();
-    let mut next: Vec<&'static str> = tunable(knob).map_or_else(Vec::new, |row| row.discards.to_vec());
+    let mut next: Vec<&'static str> = tunable(knob).into_iter().flat_map(discards).collect();
     while let Some(name) = next.pop() {
         if name != knob && !found.contains(&name) {
             found.push(name);
-            next.extend(tunable(name).iter().flat_map(|row| row.discards.iter().chain(row.replaces)));
+            next.extend(
+                tunable(name).into_iter().flat_map(|row| discards(row).chain(row.replaces.iter().copied())),
+            );
         }
     }
     found.sort_by_key(|name| apply_order(name));
@@ -398,7 +387,7 @@ mod tests {
     fn what_a_write_discards_comes_later_and_is_complete() {
         for row in &TUNABLES {
             let discarded = discarded_by(row.name);
-            for name in row.discards.iter().chain(row.replaces) {
+            for name in row.discards.iter().copied().flatten().chain(row.replaces) {
                 assert!(tunable(name).is_some(), "{}: {name}", row.name);
             }
             for name in &discarded {

@@ -1,11 +1,19 @@
-//! Signals wait while the kernel carries out a change. Unsafe code: sigprocmask(2), which rustix does not have.
+//! Signals that a process inherits or that wait. Unsafe code: signal(2) and sigprocmask(2), which rustix does not have.
 //!
+//! Signals wait while the kernel carries out a change.
 //! A signal that ends the process interrupts the kernel too: it gets no thread for a NAPI (`kthread_create_on_node` waits
 //! killable) and then clears `threaded` of the interface. Only SIGKILL still does.
 
 #![allow(unsafe_code)] // System calls with a structure of ours.
 
 use std::mem::MaybeUninit;
+
+/// Has the processes that this one starts wait until it asks for their end. A parent may have ignored SIGCHLD, which is
+/// inherited: the kernel then forgets them when they end, and asking is an error (ECHILD).
+pub fn await_children() {
+    // SAFETY: no handler is installed. Fails only for a signal that does not exist.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
 
 /// The signals that were blocked before.
 struct Before(libc::sigset_t);

@@ -20,7 +20,7 @@ const TRIES: u32 = 5;
 /// The files in `/sys` are of another network namespace than the sockets of this process, or may be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("/sys shows another network namespace than that of this process: {0}")]
-pub struct OtherView(String);
+pub struct OtherView(pub String);
 
 /// An interface as both views have it: its index and its hardware address.
 type Seen = (String, String);

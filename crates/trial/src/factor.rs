@@ -128,7 +128,11 @@ impl Factor {
         let Some(watched) = &self.watched else { return Ok(()) };
         let wanted = self.now.map_or(&[][..], |now| self.settings(now));
         let foreign = watched.foreign(host, model, wanted);
-        let renamed = in_words(watched.renamed(host).into_iter().map(|target| format!("{target} (renamed)")));
+        let lost = |target: &Target| match target {
+            Target::Process(_) => format!("{target} (ended)"),
+            _ => format!("{target} (renamed)"),
+        };
+        let renamed = in_words(watched.renamed(host).into_iter().map(lost));
         self.leave(host, model, foreign)?;
         if renamed.is_empty() { Ok(()) } else { Err(FactorError::Changed(renamed)) }
     }
@@ -163,10 +167,13 @@ impl Factor {
         });
         let left: Vec<UndoOutcome> = left.collect();
         let mut undo = self.transaction.undo(host, &model);
+        // Of a value with parts, such as the threads of a process, those that are ours went back.
         let is_told = |left: &UndoOutcome, undo: &Undo| {
-            undo.outcomes
-                .iter()
-                .any(|told| told.trouble && told.knob == left.knob && told.target == left.target)
+            let mut told = undo.outcomes.iter();
+            told.any(|told| {
+                let is_back = matches!(told.outcome, Outcome::Restored | Outcome::RestoredInPart { .. });
+                (told.trouble || is_back) && told.knob == left.knob && told.target == left.target
+            })
         };
         let untold: Vec<UndoOutcome> = left.into_iter().filter(|left| !is_told(left, &undo)).collect();
         undo.outcomes.extend(untold);

@@ -333,9 +333,11 @@ fn restore(factor: Factor, host: &dyn Host, guard: Guard) -> Undo {
     undo
 }
 
-/// A guard whose transaction is closed ends by itself; then nothing of the trial is left running.
+/// A guard whose transaction is closed ends by itself; then nothing of the trial is left running. One that goes on would end
+/// with the first process of its PID namespace.
 fn wait_for(guard: Guard, undo: Option<&Undo>) {
-    if undo.is_none_or(|undo| undo.closed) {
+    let is_first = std::process::id() == 1;
+    if is_first || undo.is_none_or(|undo| undo.closed) {
         guard.join();
     }
 }

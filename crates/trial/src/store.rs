@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_methods)] // The records' own files.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -19,7 +19,7 @@ use super::schedule::Scheduled;
 use super::spec::Spec;
 use rxlab_base::atomic::{if_there, replace};
 use rxlab_base::private;
-use rxlab_change::journal::make_private_directory;
+use rxlab_change::journal::claim_directory;
 
 #[derive(Debug, Clone)]
 pub struct TrialDir {
@@ -57,12 +57,17 @@ fn writable(directory: &Path) -> Result<(), StoreError> {
     access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| io_error(directory)(error.into()))
 }
 
+/// Creates the directory of all trials below `state`, or closes it to other users.
+fn claim(state: &Path) -> Result<PathBuf, StoreError> {
+    let trials = state.join("trials");
+    claim_directory(&trials).map_err(io_error(&trials))?;
+    Ok(trials)
+}
+
 impl TrialDir {
     /// Creates the directory of all trials below `state`, and returns an error if it takes no new trial.
     pub fn check_state(state: &Path) -> Result<(), StoreError> {
-        let trials = state.join("trials");
-        make_private_directory(&trials).map_err(io_error(&trials))?;
-        writable(&trials)
+        writable(&claim(state)?)
     }
 
     /// Returns an error if nothing can be added to the trial.
@@ -72,8 +77,7 @@ impl TrialDir {
 
     /// Creates the directory of a new trial below `state`, numbered after the last one.
     pub fn create(state: &Path, name: &str) -> Result<Self, StoreError> {
-        let trials = state.join("trials");
-        make_private_directory(&trials).map_err(io_error(&trials))?;
+        let trials = claim(state)?;
         let names = fs::read_dir(&trials).map_err(io_error(&trials))?;
         let number = |entry: io::Result<fs::DirEntry>| -> Option<u32> {
             entry.ok()?.file_name().to_str()?.split('-').next()?.parse().ok()
@@ -101,6 +105,29 @@ impl TrialDir {
             }
             Err(error) => Err(io_error(&path.join(RECORD))(error)),
         }
+    }
+
+    /// [`TrialDir::open`] for a command that does what the files say: they name commands, settings and times.
+    ///
+    /// # Errors
+    /// Also if other users can have changed one of them, or one is not a regular file.
+    pub fn open_trusted(state: &Path, id: &str) -> Result<Self, StoreError> {
+        let dir = Self::open(state, id)?;
+        dir.check_trusted()?;
+        Ok(dir)
+    }
+
+    fn check_trusted(&self) -> Result<(), StoreError> {
+        let about = fs::metadata(&self.path).map_err(io_error(&self.path))?;
+        if let Some(why) = private::exposure(&about) {
+            let error = io::Error::new(io::ErrorKind::PermissionDenied, why);
+            return Err(io_error(&self.path)(error));
+        }
+        for name in [RECORD, SPEC, CHECKPOINTS, SCHEDULE] {
+            let path = self.path.join(name);
+            if_there(private::open(&path, OpenOptions::new().read(true))).map_err(io_error(&path))?;
+        }
+        Ok(())
     }
 
     /// The trials below `state` that have a record, by number.
@@ -175,14 +202,8 @@ impl TrialDir {
     /// # Errors
     /// Also if other users can change it: it names commands.
     pub fn spec(&self) -> Result<Spec, StoreError> {
-        let path = self.path.join(SPEC);
-        let about = fs::metadata(&self.path).map_err(io_error(&self.path))?;
-        if let Some(why) = private::exposure(&about) {
-            let error = io::Error::new(io::ErrorKind::PermissionDenied, why);
-            return Err(io_error(&self.path)(error));
-        }
-        let bytes = private::read(&path).map_err(io_error(&path))?;
-        serde_json::from_slice(&bytes).map_err(|error| StoreError::Json { path, error })
+        self.check_trusted()?;
+        self.load(SPEC)
     }
 
     /// The checkpoints so far, oldest first.
@@ -293,6 +314,48 @@ mod tests {
         std::fs::write(&path, "{}").expect("written");
         exposed(&path);
         exposed(trial.path());
+    }
+
+    /// Checkpoints and their times were once read without a look at their owner, and a FIFO was waited for.
+    #[test]
+    fn only_our_own_regular_files_are_acted_on() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        trial.save(&simulate::record()).expect("written");
+        let open =
+            || TrialDir::open_trusted(state.path(), "0001-rps").map(drop).map_err(|error| error.to_string());
+        assert_eq!(open(), Ok(()));
+        for name in [RECORD, super::CHECKPOINTS, super::SCHEDULE] {
+            let path = trial.path().join(name);
+            let before = std::fs::read(&path).unwrap_or_else(|_| b"[]".to_vec());
+            std::fs::write(&path, &before).expect("written");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).expect("set");
+            let error = open().expect_err("others can change it");
+            assert!(error.contains(&format!("{name}: its mode 666 lets other users write to it")), "{error}");
+            std::fs::remove_file(&path).expect("removed");
+            std::os::unix::fs::symlink("/etc/hostname", &path).expect("linked");
+            assert!(open().is_err(), "{name} is a link");
+            std::fs::remove_file(&path).expect("removed");
+            trial
+                .replace(name, &serde_json::from_slice::<serde_json::Value>(&before).expect("JSON"))
+                .expect("written");
+            assert_eq!(open(), Ok(()));
+        }
+        let fifo = trial.path().join(super::SCHEDULE);
+        std::fs::remove_file(&fifo).expect("removed");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).expect("made");
+        assert!(open().expect_err("a FIFO").ends_with("schedule.json: it is not a regular file"));
+    }
+
+    #[test]
+    fn the_directory_of_an_earlier_version_is_closed_to_others() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let trials = state.path().join("trials");
+        std::fs::create_dir(&trials).expect("made");
+        std::fs::set_permissions(&trials, std::fs::Permissions::from_mode(0o775)).expect("set");
+        TrialDir::create(state.path(), "rps").expect("made");
+        assert_eq!(trials.metadata().expect("there").permissions().mode() & 0o7777, 0o700);
     }
 
     /// The temporary file of the record once had this name, and the link was followed.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use rxlab_change::apply::{Kept, object_inode};
+use rxlab_change::apply::{Kept, object_id};
 use rxlab_change::knob::{self, Knob};
 use rxlab_path::model::Model;
 use rxlab_setting::{Setting, Target};
@@ -50,7 +50,7 @@ impl Value {
 
     /// True if its name now belongs to another object, or to none.
     fn is_renamed(&self, host: &dyn Host) -> bool {
-        self.object.is_some() && object_inode(host, &self.target) != self.object
+        self.object.is_some() && object_id(host, &self.target) != self.object
     }
 
     fn is_of(&self, setting: &Setting) -> bool {
@@ -74,7 +74,7 @@ impl Watched {
             let Some(knob) = knob::find(&setting.knob) else { continue };
             if !values.iter().any(|value| value.is_of(setting)) {
                 let target = setting.target.clone();
-                let mut value = Value { knob, object: object_inode(host, &target), target, seen: None };
+                let mut value = Value { knob, object: object_id(host, &target), target, seen: None };
                 value.seen = value.read(host, model);
                 values.push(value);
             }
@@ -94,7 +94,7 @@ impl Watched {
         self.values.iter().filter_map(compare).collect()
     }
 
-    /// The targets whose interface has lost its name.
+    /// The targets whose interface has lost its name, and the processes that have ended.
     pub(super) fn renamed(&self, host: &dyn Host) -> Vec<&Target> {
         self.values.iter().filter(|value| value.is_renamed(host)).map(|value| &value.target).collect()
     }

@@ -46,7 +46,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
-    let dir = TrialDir::open(&global.state_dir, &args.id)?;
+    let dir = TrialDir::open_trusted(&global.state_dir, &args.id)?;
     if args.cancel {
         return schedule::cancel(global, args, &dir);
     }

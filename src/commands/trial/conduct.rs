@@ -79,7 +79,10 @@ pub(crate) fn conduct<Record: Conducted>(
         seed: trial.spec.design.seed.unwrap_or_else(fresh_seed),
         guard: &|id| {
             let arguments = place::guard_arguments(global, &root, id).map_err(std::io::Error::other)?;
-            launch_guard(&arguments)
+            let guard = launch_guard(&arguments)?;
+            // A trial goes on without standard error.
+            let _ = place::warn_of_namespace("until the trial ends");
+            Ok(guard)
         },
         keep: trial.keep,
         stop: trial.stop,

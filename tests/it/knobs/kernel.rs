@@ -1,12 +1,13 @@
 //! On the running kernel. Machine-wide settings are restored even if a test fails.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use rxlab::lab::{Namespace, Range};
 use rxlab_base::parse::{NetdevNapi, Scheduling, netdev_napis};
+use rxlab_base::units::Fact;
 use rxlab_change::apply::Transaction;
 use rxlab_change::journal::{Disk, Outcome, Store};
 use rxlab_change::knob::find;
@@ -218,6 +219,27 @@ fn settings_of_napis_come_back_with_gro() {
     assert_eq!((values(), bench.read(settings[4])), (before, priority));
 }
 
+/// A list of NAPIs that could not be read once counted as no NAPIs: their settings went with the write.
+#[test]
+fn settings_of_napis_that_cannot_be_read_keep_gro_on() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let mut napis = bench.begin();
+    napis.set("queue_defer_hard_irqs srv0/rx-1 = 2");
+    let mut model = bench.model();
+    model.napis = Fact::Broken("too many open files".to_owned());
+    model.nics.iter_mut().flat_map(|nic| &mut nic.rx).for_each(|queue| queue.napi = None);
+    let open = napis.transaction.as_mut().expect("begun");
+    let error =
+        open.set(&bench.host, &mut model, &setting("gro srv0 = off")).expect_err("they would be lost");
+    assert_eq!(error.to_string(), "the NAPIs of srv0/rx-0 are unknown: too many open files");
+    assert_eq!(bench.read("gro srv0 = on"), "on");
+    assert_eq!(bench.read("queue_defer_hard_irqs srv0/rx-1 = 2"), "2");
+    assert_eq!(napis.undo(), [Outcome::Restored]);
+}
+
 /// Every write that ends the threads of NAPIs, or creates others: CPUs and scheduling once were lost, with exit code 0.
 #[test]
 fn cpus_and_scheduling_of_napi_threads_come_back() {
@@ -271,6 +293,43 @@ fn cpus_and_scheduling_of_napi_threads_come_back() {
         (bench.read(one[0]).as_str(), values(&threads[..2])),
         ("on", vec!["1".into(), "fifo:7".into()])
     );
+}
+
+/// Nothing could set SCHED_DEADLINE again: what would discard it is refused, before anything is written.
+#[test]
+fn a_thread_with_a_deadline_policy_stays() {
+    let Some((_range, bench)) = with_napis() else { return };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let thread = bench.napis()[0].pid.expect("threaded").to_string();
+    let deadline =
+        ["--sched-runtime", "1000000", "--sched-deadline", "10000000", "--sched-period", "10000000"];
+    let changed = Command::new("chrt").arg("-d").args(deadline).args(["-p", "0", &thread]).output();
+    let changed = changed.expect("chrt runs");
+    assert!(changed.status.success(), "{changed:?}");
+    let policy = || {
+        let stat = bench.host.read_text(&format!("proc/{thread}/stat")).expect("it runs");
+        rxlab_base::parse::scheduling(&stat).expect("whole").policy
+    };
+    let mut transaction = bench.transaction();
+    for text in ["gro srv0 = off", "threaded srv0 = off", "channels srv0 = rx 1 tx 1"] {
+        let error =
+            transaction.set(&bench.host, &mut bench.model(), &setting(text)).expect_err(text).to_string();
+        assert!(error.contains("its thread runs under a policy that rxlab could not restore (6)"), "{error}");
+        assert_eq!((policy(), bench.read("gro srv0 = on").as_str()), (6, "on"), "{text}");
+    }
+    let queue = if bench.model().nic(&"srv0".parse().expect("a name")).expect("there").rx[0]
+        .napi
+        .as_ref()
+        .is_some_and(|napi| napi.thread == bench.napis()[0].pid)
+    {
+        0
+    } else {
+        1
+    };
+    let text = format!("napi_priority srv0/rx-{queue} = nice:1");
+    assert!(transaction.set(&bench.host, &mut bench.model(), &setting(&text)).is_err());
+    assert_eq!(policy(), 6);
+    assert!(transaction.undo(&bench.host, &bench.model()).is_clean());
 }
 
 /// The kernel clears `threaded` of the interface if SIGKILL arrives while it creates the threads of NAPIs: 46 of 60 kills did
@@ -615,6 +674,66 @@ fn a_thread_that_pinned_itself_keeps_no_other_from_going_back() {
     meddle("pin", &|| count("1") == 1);
     run(&["undo", "--force"]).exits(0);
     assert_eq!((count(&before), count("1")), there);
+    process.kill().and_then(|()| process.wait()).expect("it runs");
+}
+
+/// A pinned thread, another one, and the main one. A line on the standard input ends the pinned one and starts another with
+/// its number, which is printed.
+const REUSED: &str = "import os, sys, threading, time
+def run(pin, end):
+    if pin: os.sched_setaffinity(0, {1})
+    end.wait()
+def start(pin):
+    end = threading.Event()
+    thread = threading.Thread(target=run, args=(pin, end), daemon=True)
+    thread.start()
+    return thread, end
+start(False)
+pinned, end = start(True)
+tid = pinned.native_id
+sys.stdin.readline()
+end.set()
+while os.path.exists(f'/proc/self/task/{tid}'): time.sleep(0.001)
+while True:
+    time.sleep(0.02)
+    with open('/proc/sys/kernel/ns_last_pid', 'w') as file: file.write(str(tid - 1))
+    other, end = start(False)
+    if other.native_id == tid: break
+    end.set()
+    other.join()
+print(tid, flush=True)
+sys.stdin.readline()
+";
+
+/// A thread with the number of one that has ended was once given that one's list.
+#[test]
+fn a_number_that_was_used_again_is_another_thread() {
+    require::needs!(root);
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new("python3");
+    command.args(["-c", REUSED]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = command.spawn().expect("started");
+    let (pid, mut input) = (process.id(), process.stdin.take().expect("piped"));
+    let list = |tid: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).expect("it runs");
+        rxlab_base::parse::allowed_cpus(&text).expect("whole").to_string()
+    };
+    let tasks = || -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+        tasks.map(|task| task.expect("listed").file_name().into_string().expect("a number")).collect()
+    };
+    wait_for("its threads", || {
+        tasks().iter().filter(|tid| list(tid) == "1").count() == 1 && tasks().len() == 3
+    });
+    let before = list(&pid.to_string());
+    rxlab(state.path(), &["apply", "-y", "--setting", &format!("affinity pid:{pid} = 0")]).said().exits(0);
+    writeln!(input, "again").expect("it reads");
+    let mut tid = String::new();
+    let output = process.stdout.as_mut().expect("piped");
+    BufReader::new(output).read_line(&mut tid).expect("text");
+    assert_eq!(list(tid.trim()), "0", "from the thread that started it");
+    rxlab(state.path(), &["undo"]).said().exits(0);
+    assert_eq!((list(tid.trim()), list(&pid.to_string())), (before.clone(), before));
     process.kill().and_then(|()| process.wait()).expect("it runs");
 }
 

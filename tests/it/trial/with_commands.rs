@@ -7,6 +7,7 @@ use rustix::process::{Signal, kill_process_group};
 
 use super::{QUICK, moving_workload, record};
 use crate::process::{Ended, Running, end_guards, mentioning, one_line, wait_for};
+use crate::require;
 use crate::tree::Tree;
 
 const ID: &str = "0001-trial";
@@ -179,4 +180,42 @@ fn a_helpful_change_is_kept_and_undone_later() {
     assert_eq!(set(&tree), "b");
     tree.rxlab(&["undo"]).exits(0);
     assert_eq!(set(&tree), "a");
+}
+
+/// `program` with `args` before the command line of a trial of two pairs.
+fn under(tree: &Tree, program: &str, args: &[&str]) -> std::process::Command {
+    let inner = trial(tree, A, B, &["--pairs", "2"]);
+    let mut command = std::process::Command::new(program);
+    command.args(args).arg(inner.get_program()).args(inner.get_args()).current_dir(tree.path());
+    command
+}
+
+/// Every command of a trial once failed below a parent that ignores SIGCHLD: the kernel reaped it.
+#[test]
+fn a_parent_that_ignores_its_children_breaks_no_trial() {
+    let tree = Tree::new();
+    let output = under(&tree, "env", &["--ignore-signal=CHLD"]).output().expect("env runs");
+    let (code, text) = output.said();
+    assert!(code == 0 || code == 1, "{text}");
+    assert_eq!(record(&tree.state(), ID).expect("saved").slots.len(), 4, "{text}");
+    assert_eq!(set(&tree), "a");
+}
+
+/// All others of a PID namespace end with its first process: a guard with work left once ended with the trial.
+#[test]
+fn a_trial_that_is_the_first_of_its_pid_namespace_waits_for_its_guard() {
+    require::needs!(root);
+    let tree = Tree::new();
+    // The command of arm A fails until there is a file `go`, which the second attempt of the guard finds.
+    let a = "if [ -e tried ]; then echo a > arm; else if [ \"$(cat arm)\" = b ]; then touch tried; exit 1; fi; echo a > arm; fi";
+    let inner = trial(&tree, a, B, &["--pairs", "2"]);
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--pid", "--fork", "--mount-proc"]).arg(inner.get_program()).args(inner.get_args());
+    let (code, text) = command.current_dir(tree.path()).output().expect("unshare runs").said();
+    assert_ne!(code, 0, "{text}");
+    let said =
+        "rxlab: this process is the first of its PID namespace, which ends with it: it waits for the guard";
+    assert!(text.contains(said), "{text}");
+    assert_eq!(set(&tree), "a", "{text}");
+    assert_eq!(tree.rxlab(&["status"]).said().0, 0);
 }

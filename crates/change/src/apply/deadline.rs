@@ -24,7 +24,7 @@ use super::caught::caught;
 use super::{Transaction, UndoOptions};
 use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store, lock_holder};
 use rxlab_path::model::Identity;
-use rxlab_sys::{Host, LiveHost, OpenError, ProcessId, clock_ns};
+use rxlab_sys::{Host, LiveHost, OpenError, ProcessId, clock_ns, lift_limits};
 
 /// Polling interval of the journal while the guard waits.
 const LOOK: Duration = Duration::from_millis(200);
@@ -99,6 +99,9 @@ pub trait Watchpost {
 
     fn sleep(&self, pause: Duration);
 
+    /// Lifts limits that stop an attempt to revert, which may be those of a moment ago.
+    fn lift_limits(&self) {}
+
     /// True if the guard was told to end. It must revert the change first, which would be unguarded.
     fn is_told_to_end(&self) -> bool;
 
@@ -156,6 +159,7 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     let mut seen = post.now();
     let mut held: Option<(ProcessId, u64)> = None;
     loop {
+        post.lift_limits();
         let attempt = put_back(store, id, lapse, post);
         let now = post.now();
         match attempt {
@@ -260,6 +264,10 @@ impl Watchpost for LiveWatchpost {
 
     fn sleep(&self, pause: Duration) {
         std::thread::sleep(pause);
+    }
+
+    fn lift_limits(&self) {
+        lift_limits();
     }
 
     fn is_told_to_end(&self) -> bool {

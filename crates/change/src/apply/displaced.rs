@@ -9,7 +9,7 @@ use super::check::knob_of;
 use super::locate::{interface_id, look};
 use crate::journal::{Armed, Displaced, Touched};
 use crate::knob::{Knob, KnobError};
-use rxlab_base::units::{NicName, QueueId};
+use rxlab_base::units::NicName;
 use rxlab_path::model::Model;
 use rxlab_setting::{Owner, Setting, Target, apply_order, tunable};
 use rxlab_sys::Host;
@@ -28,20 +28,9 @@ pub(super) fn displaced(
         let Ok(knob) = knob_of(name) else { continue };
         let mut targets = knob.targets(model);
         targets.retain(|other| other.nic() == target.nic());
-        let nic = target.nic().and_then(|nic| model.nic(nic));
-        match tunable(name).map(|row| row.owner) {
-            // A small sample does not ask for the files of an interface.
-            Some(Owner::NicFile(..)) if targets.is_empty() => {
-                targets.extend(target.nic().cloned().map(Target::Nic));
-            }
-            // Interrupts that could not be read belong to no queue of the model: reading those of a queue says why.
-            Some(Owner::IrqAffinity) => {
-                if let Some(nic) = nic.filter(|nic| model.unknown_interrupts(nic).is_some()) {
-                    let queues = nic.rx.iter().map(|rx| QueueId::rx(rx.index));
-                    targets.extend(queues.map(|queue| Target::Queue { nic: nic.name.clone(), queue }));
-                }
-            }
-            _ => {}
+        // A small sample does not ask for the files of an interface.
+        if targets.is_empty() && matches!(tunable(name).map(|row| row.owner), Some(Owner::NicFile(..))) {
+            targets.extend(target.nic().cloned().map(Target::Nic));
         }
         for target in targets {
             match knob.read(knob.site(host, model, &target)) {
@@ -68,15 +57,38 @@ pub(super) fn before_replaced(
     there.into_iter().map(was).collect()
 }
 
+/// True if others have set `live` since a value was `was`: kernel and drivers give it only that of a new queue or
+/// interface.
+fn is_of_others(host: &dyn Host, knob: &dyn Knob, was: &String, live: &str) -> bool {
+    tunable(knob.name()).is_some_and(|row| row.users_only)
+        && !knob.is_fresh(host, live)
+        && !knob.left_by(&[], std::slice::from_ref(was), live)
+}
+
+/// Those of the values `there` now that others have set since they were `before`, an interrupted write having reset them.
+pub(super) fn set_by_others(host: &dyn Host, before: &[Displaced], there: &[Displaced]) -> Vec<Displaced> {
+    let is_set = |live: &&Displaced| {
+        let before = before.iter().find(|before| is_same(live, before));
+        let knob = knob_of(&live.knob).ok();
+        knob.zip(before).is_some_and(|(knob, before)| is_of_others(host, knob, &before.value, &live.value))
+    };
+    there.iter().filter(is_set).cloned().collect()
+}
+
 /// Values that writing a target may reset: those `there` now, and those of queues that an earlier write of
 /// the transaction removed and this one may bring back. After an interrupted write the current values are
-/// driver leftovers, and those from before it count.
-pub(super) fn carried(earlier: Option<&Touched>, there: Vec<Displaced>) -> Vec<Displaced> {
+/// driver leftovers unless others must have set them, and those from before it count.
+pub(super) fn carried(host: &dyn Host, earlier: Option<&Touched>, there: Vec<Displaced>) -> Vec<Displaced> {
     let Some(earlier) = earlier else { return there };
     let gone = earlier.displaced.iter().filter(|value| there.iter().all(|other| !is_same(value, other)));
     let gone: Vec<Displaced> = gone.cloned().collect();
     let cut_short = !earlier.unsettled.is_empty();
-    let mut all = if cut_short { overlaid(&there, &earlier.displaced) } else { there };
+    let mut all = if cut_short {
+        let set = set_by_others(host, &earlier.displaced, &there);
+        overlaid(&overlaid(&there, &earlier.displaced), &set)
+    } else {
+        there
+    };
     all.extend(gone);
     all
 }
@@ -179,14 +191,7 @@ pub(super) fn replay(
         let site = knob.site(host, model, &setting.target);
         match knob.read(site) {
             Ok(live) if knob.same(value, &live) => continue,
-            // A driver does not choose these: unless it is that of a new queue or interface, others have set the value since.
-            Ok(live)
-                if ["rps", "rfs", "threaded"].contains(&knob.name())
-                    && !knob.is_fresh(host, &live)
-                    && !knob.left_by(&[], std::slice::from_ref(value), &live) =>
-            {
-                continue;
-            }
+            Ok(live) if is_of_others(host, knob, value, &live) => continue,
             Ok(_) => {}
             // The interface is there, but the list that the model was made from did not have it.
             Err(error @ KnobError::UnknownNic { .. }) if inode.is_some() => return Err(lost(error)),
@@ -296,16 +301,37 @@ mod tests {
         assert_eq!(error.to_string(), "the interrupts of eth0/rx-0 are unknown: too many open files");
     }
 
+    /// A list of NAPIs that could not be read once counted as queues without NAPIs.
+    #[test]
+    fn settings_of_napis_that_cannot_be_read_are_not_thrown_away() {
+        let mut model = model();
+        let rx = &mut model.nics[0].rx;
+        rx.iter_mut().for_each(|rx| (rx.irqs.clear(), rx.napi = None).0);
+        let target = "eth0".parse().expect("a target");
+        let host = RecordedHost::new();
+        for name in ["channels", "ring_rx", "gro", "threaded", "gro_flush_timeout"] {
+            let knob = knob::find(name).expect("a knob");
+            model.napis = Fact::Known(());
+            assert!(displaced(&host, &model, knob, &target).is_ok(), "{name}: the device has none");
+            model.napis = Fact::Broken("too many open files".to_owned());
+            let error = displaced(&host, &model, knob, &target).expect_err(name);
+            assert_eq!(error.to_string(), "the NAPIs of eth0/rx-0 are unknown: too many open files");
+        }
+    }
+
     #[test]
     fn queues_that_are_gone_come_back_with_their_values() {
-        assert_eq!(carried(None, vec![rps(0, "4")]), [rps(0, "4")]);
-        let carried = carried(Some(&earlier(&[])), vec![rps(0, "4")]);
+        let host = RecordedHost::new();
+        assert_eq!(carried(&host, None, vec![rps(0, "4")]), [rps(0, "4")]);
+        let carried = carried(&host, Some(&earlier(&[])), vec![rps(0, "4")]);
         assert_eq!(carried, [rps(0, "4"), rps(1, "2")], "what is there may have been set since");
     }
 
     #[test]
     fn what_a_write_that_was_cut_short_left_is_not_a_choice() {
-        let carried = carried(Some(&earlier(&["combined 1"])), vec![rps(0, "off"), rps(2, "off")]);
-        assert_eq!(carried, [rps(0, "1"), rps(2, "off"), rps(1, "2")]);
+        let host = RecordedHost::new();
+        let after = |there| carried(&host, Some(&earlier(&["combined 1"])), there);
+        assert_eq!(after(vec![rps(0, "off"), rps(2, "off")]), [rps(0, "1"), rps(2, "off"), rps(1, "2")]);
+        assert_eq!(after(vec![rps(0, "3")]), [rps(0, "3"), rps(1, "2")], "no driver sets RPS");
     }
 }

@@ -13,6 +13,7 @@ use super::check::{device_of, process_of};
 use super::groups;
 use super::search::{Search, Sought};
 use crate::journal::{Begin, History, Object, SysfsIds, Touched};
+use rxlab_base::parse;
 use rxlab_base::units::{NicName, QueueId};
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_path::sample::{Inventory, Scope, pci_function};
@@ -290,8 +291,12 @@ fn is_alike(one: &DeviceAddress, other: &DeviceAddress) -> bool {
     }
 }
 
-/// True if the name of a target now belongs to other hardware than `device`, according to sysfs.
+/// True if the name of a target now belongs to other hardware than `device`, according to sysfs, or its number to another
+/// process.
 pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&DeviceAddress>) -> bool {
+    if matches!(target, Target::Process(_)) {
+        return process_of(host, target).is_ok_and(|now| now.is_some() && now.as_ref() != device);
+    }
     let (Some(nic), Some(address)) = (target.nic(), device) else { return false };
     let Ok(path) = host.link(&format!("{INTERFACES}/{nic}")) else { return false };
     let is_virtual = path.contains(VIRTUAL);
@@ -323,8 +328,13 @@ pub(super) fn object_of(host: &dyn Host, model: &Model, target: &Target) -> Obje
     }
 }
 
-/// Inode of the interface or the control group of a target.
-pub fn object_inode(host: &dyn Host, target: &Target) -> Option<u64> {
+/// Number of what a target's name stands for now, which nothing else of its kind has before the next boot: the inode of an
+/// interface or a control group, the start of a process.
+pub fn object_id(host: &dyn Host, target: &Target) -> Option<u64> {
+    if let Target::Process(pid) = target {
+        let stat = host.read_text(&format!("proc/{pid}/stat")).ok()?;
+        return parse::process_stat(&stat).ok().map(|stat| stat.began_ticks);
+    }
     interface_id(host, target).or_else(|| groups::group_of(host, target).map(|group| group.inode))
 }
 

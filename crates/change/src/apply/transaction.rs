@@ -12,7 +12,7 @@ use super::caught::caught;
 use super::check::knob_of;
 use super::deadline::{boottime, nanoseconds};
 use super::displaced;
-use super::locate::{in_one, is_another, object_inode, object_of};
+use super::locate::{in_one, is_another, object_id, object_of};
 use super::search::Search;
 use super::surroundings::surroundings;
 use super::undo::{self, Undo, UndoOptions};
@@ -260,7 +260,7 @@ impl Transaction {
                 goes_back = knob.same(&earlier.original, &setting.value);
                 displaced = displaced::before_replaced(knob, &before, &earlier.displaced, displaced);
             }
-            displaced = displaced::carried(earlier, displaced);
+            displaced = displaced::carried(host, earlier, displaced);
         }
         // If this process died before noticing, its values would be the ones to set again.
         is_still_named(host, target, &object, &setting.knob)?;
@@ -431,9 +431,12 @@ impl Transaction {
     }
 }
 
-/// Fails if the name of a target now belongs to another interface or control group than `object`.
+/// Fails if the name of a target now belongs to another interface, process or control group than `object`.
 fn is_still_named(host: &dyn Host, target: &Target, object: &Object, knob: &str) -> Result<(), ApplyError> {
-    let is_it = object_inode(host, target) == object.inode();
+    let is_it = match target {
+        Target::Process(_) => !is_another(host, target, object.device.as_ref()),
+        _ => object_id(host, target) == object.inode(),
+    };
     if is_it { Ok(()) } else { Err(ApplyError::another_interface(knob, target)) }
 }
 
@@ -447,9 +450,11 @@ fn still_so(
 ) -> Result<(), ApplyError> {
     let subject = format!("{} {target}", knob.name());
     let changed = |why: String| Err(ApplyError::ChangedMeanwhile { subject, why });
-    let Object { ids, group, .. } = object_of(host, model, target);
-    if (ids, group) != (object.ids, object.group) {
-        return changed("it is now another interface, queue or control group".to_owned());
+    let Object { ids, group, device } = object_of(host, model, target);
+    // Nothing may come between the inode and the value. A process has only its start.
+    let is_other_process = matches!(target, Target::Process(_)) && device != object.device;
+    if (ids, group) != (object.ids, object.group) || is_other_process {
+        return changed("it is now another interface, queue, process or control group".to_owned());
     }
     match knob.read(knob.site(host, model, target))? {
         live if knob.same(before, &live) => Ok(()),

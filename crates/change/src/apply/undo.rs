@@ -9,7 +9,7 @@ use super::caught::caught;
 use super::commands::{self, CommandUndo};
 use super::displaced;
 use super::locate::{
-    Place, has_queue, ids_of, is_another, is_of_namespace, is_of_queue, locate, object_inode, was_made_again,
+    Place, has_queue, ids_of, is_another, is_of_namespace, is_of_queue, locate, object_id, was_made_again,
 };
 use super::search::Search;
 use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
@@ -150,7 +150,7 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
 }
 
 fn another_object() -> Outcome {
-    Outcome::Failed { why: "its name now belongs to another interface or control group".to_owned() }
+    Outcome::Failed { why: "its name now belongs to another interface, process or control group".to_owned() }
 }
 
 /// True for a control group whose inode is not in the journal: one that is not at its path may have been renamed.
@@ -177,11 +177,11 @@ fn put_back(
     if is_other_virtual || is_another(host, target, touched.device.as_ref()) {
         return another_object();
     }
-    let found = object_inode(host, target);
+    let found = object_id(host, target);
     if touched.group.is_some_and(|then| Some(then.inode) != found) {
         return another_object();
     }
-    let is_still_it = || object_inode(host, target) == found;
+    let is_still_it = || object_id(host, target) == found;
     let live = match knob.read(knob.site(host, model, target)) {
         Ok(live) => live,
         Err(error @ KnobError::NotThere { .. }) if is_unknown_group(host, touched) => {
@@ -370,8 +370,8 @@ fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
 ///
 /// - Once the original is restored, the values recorded by the last undo before its write count: the current
 ///   ones are leftovers of that write.
-/// - After an interrupted write of ours, the current values are driver leftovers, and those from
-///   before it count.
+/// - After an interrupted write of ours, the current values are driver leftovers unless only others can have set them,
+///   and those from before it count.
 /// - While the value is ours, the current values are what others want, and are recorded before being reset.
 /// - If the original is restored and nothing was recorded, values of new queues were reset; others may be
 ///   deliberate and stay.
@@ -389,7 +389,8 @@ fn displaced_values(
     if let (Some(held), true) = (&touched.held, is_original) {
         return Some(displaced::overlaid(&touched.displaced, held));
     }
-    if !touched.unsettled.is_empty() {
+    let is_cut_short = !touched.unsettled.is_empty();
+    if is_original && is_cut_short {
         return Some(touched.displaced.clone());
     }
     if is_original {
@@ -397,6 +398,9 @@ fn displaced_values(
         return is_still_it().then_some(values);
     }
     let mut held = displaced::now(host, model, nic, &touched.displaced);
+    if is_cut_short {
+        held = displaced::set_by_others(host, &touched.displaced, &held);
+    }
     if let Some(knob) = knob::find(&touched.knob) {
         held = displaced::before_replaced(knob, live, &touched.displaced, held);
     }
@@ -429,6 +433,9 @@ fn displaced_values(
     }
     if !is_still_it() {
         return None;
+    }
+    if is_cut_short && held.is_empty() {
+        return Some(touched.displaced.clone());
     }
     // Its space was reserved with the intent. If none can be reserved, a full disk must not prevent the
     // machine from being restored.

@@ -116,6 +116,12 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
     make(path, private::create_directory)
 }
 
+/// The same; an existing directory, which must be one of ours, is closed to other users: earlier versions let them read it.
+pub fn claim_directory(path: &Path) -> io::Result<()> {
+    make_private_directory(path)?;
+    private::close(&File::open(path)?)
+}
+
 fn make(path: &Path, create: impl Fn(&Path) -> io::Result<()> + Copy) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -166,10 +172,8 @@ impl Storage for Disk {
     }
 
     fn create(&self, id: &str) -> io::Result<()> {
-        make_private_directory(&self.folder(Folder::Archive))?;
-        // Earlier versions let other users read them.
         for folder in [Folder::Open, Folder::Archive] {
-            private::close(&File::open(self.folder(folder))?)?;
+            claim_directory(&self.folder(folder))?;
         }
         private::open(&self.path(Folder::Open, id), OpenOptions::new().write(true).create_new(true))?;
         sync_directory(&self.folder(Folder::Open))?;
@@ -276,7 +280,7 @@ impl Storage for Disk {
     }
 
     fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
-        make_private_directory(&self.notices())?;
+        claim_directory(&self.notices())?;
         atomic::replace(&self.notices().join(id), text, Some(private::FILE))
     }
 

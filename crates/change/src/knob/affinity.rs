@@ -30,7 +30,7 @@ static DOC: Doc = Doc {
     target: "`pid:N`, `cgroup:/PATH` or `unit:NAME`",
     values: "a list of CPUs; for a process also `all`; for a group or unit also `inherit`, for no CPUs of \
              its own. The value read from a process with several threads also names the threads of each \
-             list: `2-5@810,812-815;0@811`",
+             list and their start in clock ticks: `2-5@810:5137,812-815:5140;0@811:5140`",
     example: "affinity pid:812 = 2-5",
     source: "sched_setaffinity(2); Documentation/admin-guide/cgroup-v2.rst, \"Cpuset\"",
     since: "2.6; cpusets of control groups version 2 since 5.0",

@@ -75,9 +75,14 @@ pub enum KnobError {
         /// The reason, and what to do.
         why: Cow<'static, str>,
     },
-    /// The interrupts of the machine cannot be read, so that the target may have some.
-    #[error("the interrupts of {target} are unknown: {why}")]
-    UnknownIrqs { target: Target, why: String },
+    /// What would show if the target has a value cannot be read.
+    #[error("the {what} of {target} are unknown: {why}")]
+    Unknown {
+        /// `interrupts` or `NAPIs`.
+        what: &'static str,
+        target: Target,
+        why: String,
+    },
     /// The file does not exist, or nothing answers.
     #[error("this kernel or device does not support {knob} on {target}: {}", missing(path))]
     Unsupported {
@@ -218,7 +223,7 @@ impl KnobError {
             | KnobError::ReadOnly { .. } => Kind::Denied,
             KnobError::Refused { .. }
             | KnobError::Broken { .. }
-            | KnobError::UnknownIrqs { .. }
+            | KnobError::Unknown { .. }
             | KnobError::Down { .. } => Kind::Failed,
             _ => Kind::Usage,
         }

@@ -64,7 +64,7 @@ fn unknown(site: Site<'_>, nic: &Nic) -> Option<KnobError> {
             path: "proc/interrupts".to_owned(),
             meaning: " (needs root)",
         }),
-        Fact::Broken(why) => Some(KnobError::UnknownIrqs { target: site.target.clone(), why: why.clone() }),
+        Fact::Broken(why) => Some(site.unknown("interrupts", why)),
         Fact::Known(()) | Fact::NotAsked | Fact::Unsupported => None,
     }
 }
@@ -150,7 +150,9 @@ impl Knob for IrqAffinity {
         let queues = value::rx_targets(model, |_| true).into_iter().chain(value::tx_targets(model, |_| true));
         let has_some = |target: &Target| {
             let nic = target.nic().and_then(|nic| model.nic(nic));
-            nic.is_some_and(|nic| !interrupts(nic, target).is_empty())
+            nic.is_some_and(|nic| {
+                model.unknown_interrupts(nic).is_some() || !interrupts(nic, target).is_empty()
+            })
         };
         queues.filter(has_some).chain(model.nics.iter().flat_map(queueless_targets)).collect()
     }

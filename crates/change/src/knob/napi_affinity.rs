@@ -2,7 +2,7 @@
 
 use super::affinity::{ALL, move_thread, thread_cpus};
 use super::priority::napi_thread;
-use super::{Doc, Knob, Result, Site, value};
+use super::{Doc, Knob, Result, Site, queue_napi};
 use crate::journal::Armed;
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::Model;
@@ -31,7 +31,7 @@ impl Knob for NapiAffinity {
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        value::rx_targets(model, |rx| rx.napi.as_ref().is_some_and(|napi| napi.thread.is_some()))
+        queue_napi::targets(model, |napi| napi.thread.is_some())
     }
 
     // Does not require a thread: `threaded` earlier in the same plan creates one.

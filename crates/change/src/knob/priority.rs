@@ -5,7 +5,7 @@ mod text;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, Site, queue_napi, value};
+use super::{Doc, Knob, KnobError, Result, Site, queue_napi};
 use crate::journal::Armed;
 use rxlab_base::parse::{self, Scheduling};
 use rxlab_base::units::CpuId;
@@ -131,9 +131,7 @@ impl Knob for Priority {
             Of::Ksoftirqd => {
                 model.cpus.iter().filter(|cpu| cpu.online).map(|cpu| Target::Cpu(cpu.id)).collect()
             }
-            Of::Napi => {
-                value::rx_targets(model, |rx| rx.napi.as_ref().is_some_and(|napi| napi.thread.is_some()))
-            }
+            Of::Napi => queue_napi::targets(model, |napi| napi.thread.is_some()),
         }
     }
 

@@ -10,7 +10,8 @@ use super::site::release;
 use super::{Doc, Knob, KnobError, Result, Site, value};
 use crate::journal::Armed;
 use rxlab_base::parse::{self, NapiSetting, NetdevNapi};
-use rxlab_path::model::{Model, Nic, NicKind};
+use rxlab_base::units::Fact;
+use rxlab_path::model::{Model, Napi, Nic, NicKind};
 use rxlab_setting::Target;
 use rxlab_sys::{Action, Host, Query};
 
@@ -120,8 +121,11 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
 /// The NAPI that polls the queue of a site.
 pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
     let (nic, queue) = site.rx_queue()?;
-    let napis = site.query(&Query::Napis, parse::netdev_napis, "a list of NAPIs")?;
     let known = queue.napi.as_ref().map(|napi| napi.id);
+    if let (None, Some(error)) = (known, unknown(site)) {
+        return Err(error);
+    }
+    let napis = site.query(&Query::Napis, parse::netdev_napis, "a list of NAPIs")?;
     let found = napis.into_iter().find(|napi| Some(napi.id) == known);
     found.ok_or_else(|| match known {
         // The kernel lists none (`netdev_nl_napi_dump_one`), and some drivers keep the values.
@@ -133,6 +137,26 @@ pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
         }
         None => site
             .not_there(format!("it has no NAPI; a veth has them while GRO is on: `gro {} = on`", nic.name)),
+    })
+}
+
+/// The reason why no NAPI is known, if that does not mean that there is none.
+fn unknown(site: Site<'_>) -> Option<KnobError> {
+    match site.model.unknown_napis()? {
+        Fact::Denied(_) => Some(KnobError::Denied {
+            verb: "read",
+            path: Query::Napis.path(),
+            meaning: " (needs CAP_NET_ADMIN)",
+        }),
+        Fact::Broken(why) => Some(site.unknown("NAPIs", why)),
+        Fact::Known(()) | Fact::NotAsked | Fact::Unsupported => None,
+    }
+}
+
+/// The receive queues with a NAPI for which `wanted` is true, and those that may have one.
+pub(super) fn targets(model: &Model, wanted: impl Fn(&Napi) -> bool) -> Vec<Target> {
+    value::rx_targets(model, |queue| {
+        model.unknown_napis().is_some() || queue.napi.as_ref().is_some_and(&wanted)
     })
 }
 
@@ -184,7 +208,7 @@ impl Knob for QueueNapiKnob {
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        value::rx_targets(model, |queue| queue.napi.is_some())
+        targets(model, |_| true)
     }
 
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {

@@ -180,6 +180,10 @@ impl Site<'_> {
         KnobError::BadValue { knob: self.knob, value: value.to_owned(), why: why.into() }
     }
 
+    pub(super) fn unknown(self, what: &'static str, why: &str) -> KnobError {
+        KnobError::Unknown { what, target: self.target.clone(), why: why.to_owned() }
+    }
+
     pub(super) fn unusable(self, cpus: CpuMask, why: impl Into<String>) -> KnobError {
         KnobError::UnusableCpus { knob: self.knob, target: self.target.clone(), cpus, why: why.into() }
     }

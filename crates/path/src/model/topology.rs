@@ -35,6 +35,9 @@ pub struct Model {
     /// Known if the interrupts of devices could be read: without them, none is attached to any queue.
     #[serde(default)]
     pub interrupts: Fact<()>,
+    /// Known if the kernel listed queues and NAPIs: without them, no queue has a NAPI or a thread.
+    #[serde(default)]
+    pub napis: Fact<()>,
     /// `net.core.rps_sock_flow_entries`: size of the global RFS table, 0 = RFS off.
     pub rps_sock_flow_entries: Fact<u32>,
     /// `irqbalance`, if it runs; its absence is known only if all processes are visible.
@@ -69,6 +72,7 @@ impl Model {
             nics,
             unreadable_nics: inventory.unreadable_nics.clone(),
             interrupts: inventory.irqs.clone().map(|_| ()),
+            napis: inventory.queues.clone().and_then(|_| inventory.napis.clone().map(|_| ())),
             rps_sock_flow_entries: inventory.rps_sock_flow_entries.clone(),
             irqbalance: inventory.irqbalance.clone(),
             settings: inventory.settings.clone(),
@@ -114,8 +118,12 @@ impl Model {
 
     /// The reason why the interrupts of an interface are not known, if they are not and it has some.
     pub fn unknown_interrupts(&self, nic: &Nic) -> Option<&Fact<()>> {
-        let is_unknown = matches!(self.interrupts, Fact::Denied(_) | Fact::Broken(_));
-        (is_unknown && nic.kind == NicKind::Device).then_some(&self.interrupts)
+        (is_unknown(&self.interrupts) && nic.kind == NicKind::Device).then_some(&self.interrupts)
+    }
+
+    /// The reason why the NAPIs of queues are not known, if the kernel may have some.
+    pub fn unknown_napis(&self) -> Option<&Fact<()>> {
+        is_unknown(&self.napis).then_some(&self.napis)
     }
 
     /// The devices that carry the packets of an interface, through any number of steps: members of a bond, the
@@ -146,6 +154,11 @@ impl Model {
     pub fn nic(&self, name: &NicName) -> Option<&Nic> {
         find_by_name(&self.nics, |nic| &nic.name, name)
     }
+}
+
+/// True if a fact may exist and could not be read.
+fn is_unknown(fact: &Fact<()>) -> bool {
+    matches!(fact, Fact::Denied(_) | Fact::Broken(_))
 }
 
 /// The device of a `net_failover` that has its packets (net_failover_start_xmit): the primary while it is up, else the

@@ -1,12 +1,12 @@
 //! The CPUs of each thread of a process, as one value.
 //!
 //! `2-5` is every thread's list. The value read from a process with several threads also names the threads of
-//! each list, `2-5@810,812-815;0@811` with the main thread's list first: without the numbers, once a thread
-//! has ended, undo could not tell if the others are back to their old lists.
+//! each list, `2-5@810:5137,812-815:5140;0@811:5140` with the main thread's list first: without the numbers, once a
+//! thread has ended, undo could not tell if the others are back to their old lists. After the colon is the start of the
+//! threads, in clock ticks since boot: another thread may get the number of one that has ended. Files of earlier
+//! versions lack it.
 //!
 //! `keep@811;2-5@810` is a value to write that leaves thread 811, and every thread that is not named, as it is.
-
-use std::ops::RangeInclusive;
 
 use crate::journal::Part;
 use crate::knob::Parts;
@@ -21,26 +21,52 @@ pub(in crate::knob) const ALL: &str = "all";
 /// Stands for the list that a thread has.
 pub(super) const KEEP: &str = "keep";
 
+/// A thread: its number, and its start in clock ticks since boot, `None` if unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Thread {
+    pub(super) tid: u32,
+    pub(super) start: Option<u64>,
+}
+
+/// Threads of consecutive numbers that started in one clock tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    first: u32,
+    last: u32,
+    start: Option<u64>,
+}
+
+impl Run {
+    fn has(&self, thread: Thread) -> bool {
+        let is_known_other = self.start.zip(thread.start).is_some_and(|(mine, its)| mine != its);
+        (self.first..=self.last).contains(&thread.tid) && !is_known_other
+    }
+
+    fn threads(self) -> impl Iterator<Item = Thread> {
+        (self.first..=self.last).map(move |tid| Thread { tid, start: self.start })
+    }
+
+    /// Its numbers, such as `812-815`.
+    fn numbers(&self) -> String {
+        if self.first == self.last { self.first.to_string() } else { format!("{}-{}", self.first, self.last) }
+    }
+}
+
 /// Lists of CPUs and the threads that have them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lists {
     // The first is the main thread's. Without threads it applies to all, and is the only one.
-    groups: Vec<(String, Vec<RangeInclusive<u32>>)>,
+    groups: Vec<(String, Vec<Run>)>,
 }
 
 impl Lists {
     /// The lists of threads, of which the first is the main one.
-    pub(super) fn from_threads(threads: &[(u32, String)]) -> Self {
-        let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
-        for (tid, list) in threads {
-            match groups.iter_mut().find(|(known, _)| known == list) {
-                Some((_, tids)) => tids.push(*tid),
-                None => groups.push((list.clone(), vec![*tid])),
-            }
-        }
+    pub(super) fn from_threads(threads: &[(Thread, String)]) -> Self {
+        let mut groups = Grouped::default();
+        threads.iter().for_each(|(thread, list)| groups.add(list, *thread));
         let alone = threads.len() == 1;
-        let runs = |tids: Vec<u32>| if alone { Vec::new() } else { runs(tids) };
-        Self { groups: groups.into_iter().map(|(list, tids)| (list, runs(tids))).collect() }
+        let runs = |threads| if alone { Vec::new() } else { runs(threads) };
+        Self { groups: groups.0.into_iter().map(|(list, threads)| (list, runs(threads))).collect() }
     }
 
     /// Parses a value; `None` if it is invalid.
@@ -50,23 +76,26 @@ impl Lists {
         }
         let mut count = 0u64;
         let mut group = |part: &str| {
+            if part == KEEP {
+                return Some((KEEP.to_owned(), Vec::new()));
+            }
             let (list, tids) = part.split_once('@')?;
             let runs = tids.split(',').map(run).collect::<Option<Vec<_>>>()?;
-            count += runs.iter().map(|run| u64::from(run.end() - run.start()) + 1).sum::<u64>();
+            count += runs.iter().map(|run| u64::from(run.last - run.first) + 1).sum::<u64>();
             (count <= MAX_TID).then_some((canonical(list)?, runs))
         };
         Some(Self { groups: value.split(';').map(&mut group).collect::<Option<Vec<_>>>()? })
     }
 
     /// The list of a thread. A thread that is not named was started later and has the main thread's list.
-    pub(super) fn list(&self, tid: u32) -> &str {
-        let named = self.groups.iter().find(|(_, runs)| runs.iter().any(|run| run.contains(&tid)));
+    pub(super) fn list(&self, thread: Thread) -> &str {
+        let named = self.groups.iter().find(|(_, runs)| runs.iter().any(|run| run.has(thread)));
         // Never empty: an empty text is not a value, and a process has a thread.
         named.or(self.groups.first()).map_or(ALL, |(list, _)| list)
     }
 
-    fn names(&self, tid: u32) -> bool {
-        self.groups.iter().any(|(_, runs)| runs.iter().any(|run| run.contains(&tid)))
+    fn names(&self, thread: Thread) -> bool {
+        self.groups.iter().any(|(_, runs)| runs.iter().any(|run| run.has(thread)))
     }
 
     fn has(&self, list: &str) -> bool {
@@ -75,10 +104,10 @@ impl Lists {
 
     /// True if the thread may have this list when the process has these: its own or, for a thread started
     /// later, that of any thread that may have started it.
-    fn allow(&self, tid: Option<u32>, list: &str) -> bool {
-        match tid {
-            Some(tid) if self.list(tid) == KEEP => true,
-            Some(tid) if self.names(tid) => self.list(tid) == list,
+    fn allow(&self, thread: Option<Thread>, list: &str) -> bool {
+        match thread {
+            Some(thread) if self.list(thread) == KEEP => true,
+            Some(thread) if self.names(thread) => self.list(thread) == list,
             Some(_) => self.has(list),
             // The only thread of a process is the main one.
             None => self.groups.first().is_some_and(|(main, _)| main == list),
@@ -87,10 +116,10 @@ impl Lists {
 
     /// True if every live thread has a list that one of `values` allows it.
     pub(super) fn explained_by(&self, values: &[&Self]) -> bool {
-        let allowed = |tid, list: &str| values.iter().any(|value| value.allow(tid, list));
+        let allowed = |thread, list: &str| values.iter().any(|value| value.allow(thread, list));
         self.groups.iter().all(|(list, runs)| match runs[..] {
             [] => allowed(None, list),
-            _ => runs.iter().cloned().flatten().all(|tid| allowed(Some(tid), list)),
+            _ => runs.iter().flat_map(|run| run.threads()).all(|thread| allowed(Some(thread), list)),
         })
     }
 
@@ -103,20 +132,20 @@ impl Lists {
             if runs.is_empty() {
                 return None;
             }
-            for tid in runs.iter().cloned().flatten() {
-                let wanted = original.list(tid);
+            for thread in runs.iter().flat_map(|run| run.threads()) {
+                let wanted = original.list(thread);
                 if wanted == live {
-                    back.add(live, tid);
-                } else if ours.iter().any(|value| value.allow(Some(tid), live)) {
-                    mine.add(wanted, tid);
+                    back.add(live, thread);
+                } else if ours.iter().any(|value| value.allow(Some(thread), live)) {
+                    mine.add(wanted, thread);
                 } else {
-                    foreign.add(live, tid);
+                    foreign.add(live, thread);
                 }
             }
         }
-        let rest = back.0.iter().chain(&foreign.0).flat_map(|(_, tids)| tids.iter().copied());
+        let rest = back.0.iter().chain(&foreign.0).flat_map(|(_, threads)| threads.iter().copied());
         let keep = (KEEP.to_owned(), runs(rest.collect()));
-        let groups = mine.0.iter().map(|(list, tids)| (list.clone(), runs(tids.clone())));
+        let groups = mine.0.iter().map(|(list, threads)| (list.clone(), runs(threads.clone())));
         let value = Self { groups: std::iter::once(keep).chain(groups).collect() }.to_string();
         Some(Parts { value, ours: mine.named(), back: back.named(), foreign: foreign.named() })
     }
@@ -124,20 +153,21 @@ impl Lists {
 
 /// Threads by their list.
 #[derive(Default)]
-struct Grouped(Vec<(String, Vec<u32>)>);
+struct Grouped(Vec<(String, Vec<Thread>)>);
 
 impl Grouped {
-    fn add(&mut self, list: &str, tid: u32) {
+    fn add(&mut self, list: &str, thread: Thread) {
         match self.0.iter_mut().find(|(known, _)| known == list) {
-            Some((_, tids)) => tids.push(tid),
-            None => self.0.push((list.to_owned(), vec![tid])),
+            Some((_, threads)) => threads.push(thread),
+            None => self.0.push((list.to_owned(), vec![thread])),
         }
     }
 
     fn named(self) -> Vec<Part> {
-        let named = |(value, tids): (String, Vec<u32>)| {
-            let word = if tids.len() == 1 { "thread" } else { "threads" };
-            Part { part: format!("{word} {}", text(&runs(tids))), value }
+        let named = |(value, threads): (String, Vec<Thread>)| {
+            let word = if threads.len() == 1 { "thread" } else { "threads" };
+            let numbers = threads.into_iter().map(|Thread { tid, .. }| Thread { tid, start: None });
+            Part { part: format!("{word} {}", text(&runs(numbers.collect()))), value }
         };
         self.0.into_iter().map(named).collect()
     }
@@ -156,11 +186,11 @@ impl std::fmt::Display for Lists {
     }
 }
 
-/// Runs as text, such as `810,812-815`.
-fn text(runs: &[RangeInclusive<u32>]) -> String {
-    let run = |run: &RangeInclusive<u32>| match (run.start(), run.end()) {
-        (first, last) if first == last => first.to_string(),
-        (first, last) => format!("{first}-{last}"),
+/// Runs as text, such as `810:5137,812-815:5140`.
+fn text(runs: &[Run]) -> String {
+    let run = |run: &Run| match run.start {
+        Some(start) => format!("{}:{start}", run.numbers()),
+        None => run.numbers(),
     };
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
@@ -173,21 +203,26 @@ fn canonical(list: &str) -> Option<String> {
     list.parse::<CpuMask>().ok().filter(|mask| !mask.is_empty()).map(|mask| mask.to_string())
 }
 
-fn run(text: &str) -> Option<RangeInclusive<u32>> {
-    let number = |text: &str| text.parse::<u32>().ok().filter(|n| n.to_string() == text);
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let run = number(first)?..=number(last)?;
-    (!run.is_empty()).then_some(run)
+fn run(text: &str) -> Option<Run> {
+    let number = |text: &str| text.parse::<u64>().ok().filter(|n| n.to_string() == text);
+    let tid = |text: &str| u32::try_from(number(text)?).ok();
+    let (tids, start) = match text.split_once(':') {
+        Some((tids, start)) => (tids, Some(number(start)?)),
+        None => (text, None),
+    };
+    let (first, last) = tids.split_once('-').unwrap_or((tids, tids));
+    let run = Run { first: tid(first)?, last: tid(last)?, start };
+    (run.first <= run.last).then_some(run)
 }
 
-/// Numbers as runs, in rising order.
-fn runs(mut numbers: Vec<u32>) -> Vec<RangeInclusive<u32>> {
-    numbers.sort_unstable();
-    let mut runs: Vec<RangeInclusive<u32>> = Vec::new();
-    for number in numbers {
+/// Threads as runs, in rising order.
+fn runs(mut threads: Vec<Thread>) -> Vec<Run> {
+    threads.sort_unstable();
+    let mut runs: Vec<Run> = Vec::new();
+    for Thread { tid, start } in threads {
         match runs.last_mut() {
-            Some(run) if run.end().checked_add(1) == Some(number) => *run = *run.start()..=number,
-            _ => runs.push(number..=number),
+            Some(run) if run.last.checked_add(1) == Some(tid) && run.start == start => run.last = tid,
+            _ => runs.push(Run { first: tid, last: tid, start }),
         }
     }
     runs
@@ -197,7 +232,11 @@ fn runs(mut numbers: Vec<u32>) -> Vec<RangeInclusive<u32>> {
 mod tests {
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
-    use super::Lists;
+    use super::{Lists, Thread};
+
+    fn thread(tid: u32) -> Thread {
+        Thread { tid, start: None }
+    }
 
     fn lists(value: &str) -> Lists {
         Lists::parse(value).expect(value)
@@ -210,7 +249,8 @@ mod tests {
     #[test]
     fn threads_with_one_list_are_one_group() {
         let text = |threads: &[(u32, &str)]| {
-            let threads: Vec<_> = threads.iter().map(|(tid, list)| (*tid, (*list).to_owned())).collect();
+            let threads: Vec<_> =
+                threads.iter().map(|(tid, list)| (thread(*tid), (*list).to_owned())).collect();
             Lists::from_threads(&threads).to_string()
         };
         assert_eq!(text(&[(10, "0-3")]), "0-3");
@@ -281,33 +321,71 @@ mod tests {
     #[test]
     fn a_thread_that_came_later_is_given_the_main_one_s_list() {
         let lists = lists("0-3@10-11;7@9");
-        assert_eq!((lists.list(9), lists.list(11), lists.list(50)), ("7", "0-3", "0-3"));
+        assert_eq!([9, 11, 50].map(|tid| lists.list(thread(tid))), ["7", "0-3", "0-3"]);
+    }
+
+    /// The list of a thread that had ended was once given to another one with its number.
+    #[test]
+    fn a_number_that_was_used_again_is_another_thread() {
+        let original = "0-3@10:50;7@11:60";
+        let text = |value: &str| Lists::parse(value).expect(value).to_string();
+        assert_eq!(text(original), original);
+        let runs = "0@10:50,11-12:60,13:61,14";
+        assert_eq!(text(runs), runs);
+        assert_eq!(lists(original).list(Thread { tid: 11, start: Some(70) }), "0-3");
+        assert_eq!(lists(original).list(thread(11)), "7", "a value of an earlier version");
+        assert!(same(original, "0-3@10:50;7@11:60") && same(original, "0-3@10:50,11:70"));
+        assert!(!same(original, "7@10:50;0-3@11:60"));
+        let (value, restored, left) =
+            parts("2@10:50,11:70;5@12:80", original, &[original, "2", "2@10:50,11:60"]);
+        assert_eq!(value, "keep@12:80;0-3@10:50,11:70", "it inherited our list from another thread");
+        let expected = (vec!["threads 10-11 = 0-3".to_owned()], vec!["thread 12 = 5".to_owned()]);
+        assert_eq!((restored, left), expected);
+        let (value, ..) = parts("7@11:70;0-3@10:50", original, &[original, "2"]);
+        assert_eq!(value, "keep@10:50;0-3@11:70");
+        let (value, ..) = parts("2@10:50,11:70", original, &["2"]);
+        assert_eq!((value.as_str(), text(&value)), ("keep;0-3@10:50,11:70", value.clone()), "none is kept");
     }
 
     #[test]
     fn what_is_no_value() {
-        for bad in
-            ["", "off", "0-3@", "@1", "0@1;", "0@1-", "0@2-1", "0@01", "0@1,x", "0@1-4294967295", "5-2"]
-        {
+        for bad in [
+            "",
+            "off",
+            "0-3@",
+            "@1",
+            "0@1;",
+            "0@1-",
+            "0@2-1",
+            "0@01",
+            "0@1,x",
+            "0@1-4294967295",
+            "5-2",
+            "0@1:",
+            "0@1:05",
+        ] {
             assert_eq!(Lists::parse(bad), None, "{bad}");
         }
     }
 
     proptest! {
         #[test]
-        fn reads_as_it_is_written(lists in proptest::collection::btree_map(1u32..60, "[0-9]|all", 1..20)) {
-            let threads: Vec<(u32, String)> = lists.into_iter().collect();
+        fn reads_as_it_is_written(
+            lists in proptest::collection::btree_map(1u32..60, ("[0-9]|all", proptest::option::of(1u64..4)), 1..20)
+        ) {
+            let one = |(tid, (list, start))| (Thread { tid, start }, list);
+            let threads: Vec<(Thread, String)> = lists.into_iter().map(one).collect();
             let lists = Lists::from_threads(&threads);
             let text = lists.to_string();
             prop_assert_eq!(Lists::parse(&text), Some(lists.clone()));
             prop_assert!(lists.explained_by(&[&lists]));
-            for (tid, list) in &threads {
-                prop_assert_eq!(lists.list(*tid), list);
+            for (thread, list) in &threads {
+                prop_assert_eq!(lists.list(*thread), list);
             }
         }
 
         #[test]
-        fn what_is_read_is_written(text in "([0-9]{1,5}|[-@;,]|all){0,12}|.{0,30}") {
+        fn what_is_read_is_written(text in "([0-9]{1,5}|[-@;,:]|all){0,12}|.{0,30}") {
             if let Some(lists) = Lists::parse(&text) {
                 prop_assert!(lists.explained_by(&[&lists]) || text.contains('@'));
                 prop_assert_eq!(Lists::parse(&lists.to_string()), Some(lists));

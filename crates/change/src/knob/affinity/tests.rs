@@ -33,6 +33,22 @@ fn each_thread_goes_and_goes_back() {
     assert_eq!(read(&host, "pid:812").as_ref(), Ok(&before));
 }
 
+/// One number, two threads: the list of the one that has ended is not for the other.
+#[test]
+fn a_thread_that_took_over_a_number_goes_where_the_main_one_goes() {
+    let stat = |start: u64| format!("813 (web) S 1{} {start}{}", " 0".repeat(17), " 0".repeat(30));
+    let main = "proc/812/task/812/stat";
+    let host = host().with(main, stat(50)).with("proc/812/task/813/stat", stat(60));
+    let before = read(&host, "pid:812").expect("it runs");
+    assert_eq!(before, "all@812:50,814;2@813:60");
+    write(&Affinity, &host, "pid:812", "4").expect("moved");
+    host.write("proc/812/task/813/stat", stat(70).as_bytes()).expect("written");
+    write(&Affinity, &host, "pid:812", &before).expect("moved back");
+    let after = read(&host, "pid:812").expect("it runs");
+    assert_eq!(after, "all@812:50,813:70,814");
+    assert!(Affinity.same(&before, &after));
+}
+
 /// For the kernel `all` means every possible CPU: one that comes online later is included again.
 #[test]
 fn going_back_to_all_names_no_cpus() {

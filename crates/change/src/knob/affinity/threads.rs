@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rustix::io::Errno;
 
 use super::DENIED;
-use super::lists::{ALL, KEEP, Lists};
+use super::lists::{ALL, KEEP, Lists, Thread};
 use crate::knob::error::Meanings;
 use crate::knob::{KnobError, Result, Site};
 use rxlab_base::parse;
@@ -23,7 +23,9 @@ const ROUNDS: u32 = 10;
 pub(super) fn read(site: Site<'_>, pid: u32) -> Result<Lists> {
     let mut threads = Vec::new();
     for tid in tids(site, pid)? {
-        threads.extend(cpus(site, pid, tid)?.map(|list| (tid, list)));
+        // First: a thread that takes over the number afterwards is another one to undo, whose list is not set.
+        let start = start(site, pid, tid);
+        threads.extend(cpus(site, pid, tid)?.map(|list| (Thread { tid, start }, list)));
     }
     if threads.is_empty() { Err(gone(site)) } else { Ok(Lists::from_threads(&threads)) }
 }
@@ -49,7 +51,8 @@ pub(super) fn write(site: Site<'_>, pid: u32, lists: &Lists) -> Result {
         }
         for tid in new {
             done.insert(tid);
-            let done = move_to(site, pid, tid, lists.list(tid));
+            let thread = Thread { tid, start: start(site, pid, tid) };
+            let done = move_to(site, pid, tid, lists.list(thread));
             moved = moved.and(done);
         }
     }
@@ -91,6 +94,12 @@ fn tids(site: Site<'_>, pid: u32) -> Result<Vec<u32>> {
     let mut tids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
     tids.sort_by_key(|tid| (*tid != pid, *tid));
     Ok(tids)
+}
+
+/// Start of a thread in clock ticks since boot; `None` if it cannot be read, as after its end.
+fn start(site: Site<'_>, pid: u32, tid: u32) -> Option<u64> {
+    let stat = site.host.read_text(&format!("proc/{pid}/task/{tid}/stat")).ok()?;
+    parse::process_stat(&stat).ok().map(|stat| stat.began_ticks)
 }
 
 /// CPUs that a thread may run on; `None` if it has ended.

@@ -1,0 +1,170 @@
+//! What commands say when they end, against the machine: outcomes of undo, notices of guards, lines of status.
+
+use std::collections::BTreeMap;
+
+use rxlab_change::apply::{Live, Reapplied, Reapply, TransactionStatus};
+use rxlab_change::journal::{History, Outcome, Touched, UndoOutcome};
+use rxlab_setting::Target;
+
+use super::schedule::Slot;
+use super::{State, kernel};
+
+/// When commands last wrote values, and when others changed them, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    ticks: u64,
+    /// By process and slot.
+    written: BTreeMap<(u32, Slot), u64>,
+    /// By slot: when, and the process; 0 for the adversary.
+    changed: BTreeMap<Slot, Vec<(u64, u32)>>,
+}
+
+/// What a command says of a value.
+#[derive(Debug)]
+enum Claim<'a> {
+    Is(&'a str),
+    /// Its device or queue does not exist.
+    Absent,
+}
+
+/// The values of the machine at one moment, and the identity of the device or thread of each.
+pub(crate) type Values = BTreeMap<Slot, (u64, u64)>;
+
+impl State {
+    pub(crate) fn values(&self) -> Values {
+        let now = |slot: Slot| Some((slot, (self.machine.value(slot)?.now, self.machine.identity(slot))));
+        self.machine.slots().into_iter().filter_map(now).collect()
+    }
+
+    /// The running command writes a value.
+    pub(crate) fn note_write(&mut self, slot: Slot) {
+        if let Some(pid) = self.running() {
+            self.seen.ticks += 1;
+            self.seen.written.insert((pid, slot), self.seen.ticks);
+        }
+    }
+
+    /// `by` has changed the machine, whose values were these.
+    pub(crate) fn changed_since(&mut self, before: &Values, by: u32) {
+        self.seen.ticks += 1;
+        let (tick, after) = (self.seen.ticks, self.values());
+        for slot in before.keys().chain(after.keys()) {
+            if before.get(slot) != after.get(slot) {
+                self.seen.changed.entry(*slot).or_default().push((tick, by));
+            }
+        }
+    }
+
+    /// Begins a command: what it says is about values from then on.
+    pub(crate) fn tick(&self) -> u64 {
+        self.seen.ticks
+    }
+
+    /// True if others changed a value after `pid`, which began at `began`, last wrote it.
+    fn changed_later(&self, slot: Slot, (pid, began): (u32, u64)) -> bool {
+        let written = self.seen.written.get(&(pid, slot)).copied().unwrap_or(began);
+        let changes = self.seen.changed.get(&slot).into_iter().flatten();
+        changes.into_iter().any(|(tick, by)| *by != pid && *tick > written.max(began))
+    }
+
+    /// The journal of a transaction, open or archived, unless the adversary damaged it.
+    fn history(&self, id: &str) -> Option<History> {
+        let file = self.disk.open.get(id).or_else(|| self.disk.archive.get(id))?;
+        History::parse(&file.bytes).ok()
+    }
+
+    /// Invariant 7: what a command says of a value is so, unless others changed it after the command's last write, or after
+    /// its beginning if it wrote nothing.
+    fn check_claim(
+        &mut self,
+        (id, who): (&str, (u32, u64)),
+        (knob, target): (&str, &Target),
+        claim: Claim<'_>,
+    ) {
+        let Some(history) = self.history(id) else { return };
+        let mut touched = history.touched();
+        touched.retain(|touched| touched.knob == knob && touched.target.lasting() == target.lasting());
+        // A name may have passed to another device since: one of those with such a queue has to fit.
+        if !touched.iter().any(|touched| self.fits(touched, who, &claim)) && !touched.is_empty() {
+            self.violate(format!("7: {id} says of {knob} {target}: {claim:?}"));
+        }
+    }
+
+    fn fits(&self, touched: &Touched, who: (u32, u64), claim: &Claim<'_>) -> bool {
+        let values = self.values();
+        let there: Vec<(Slot, u64)> = values
+            .iter()
+            .filter(|(slot, _)| self.is_of(**slot, touched))
+            .map(|(slot, (now, _))| (*slot, *now))
+            .collect();
+        let is = |(slot, now): &(Slot, u64), text: &str| {
+            self.is_value(*slot, *now, text, &kernel::text(*slot, *now))
+        };
+        let is_so = match claim {
+            Claim::Is(text) => !there.is_empty() && there.iter().all(|now| is(now, text)),
+            Claim::Absent => there.is_empty(),
+        };
+        // Of a device that went, or another that took its place, any value of the knob counts.
+        let mut concerned: Vec<Slot> = there.iter().map(|(slot, _)| *slot).collect();
+        if concerned.is_empty() {
+            concerned.extend(self.seen.changed.keys().filter(|slot| kernel::knob(**slot) == touched.knob));
+        }
+        is_so || concerned.iter().any(|slot| self.changed_later(*slot, who))
+    }
+
+    /// Checks the outcomes of an undo of `id` by the process `who`.
+    pub(crate) fn check_outcomes(&mut self, id: &str, who: (u32, u64), outcomes: &[UndoOutcome]) {
+        for UndoOutcome { knob, target, original, outcome, .. } in outcomes {
+            let claim = match outcome {
+                Outcome::Unchanged | Outcome::Restored => Claim::Is(original),
+                Outcome::Altered { kept } => Claim::Is(kept),
+                Outcome::Drift { live, .. } => Claim::Is(live),
+                Outcome::Gone | Outcome::Away => Claim::Absent,
+                Outcome::RestoredInPart { .. } | Outcome::Failed { .. } => continue,
+            };
+            self.check_claim((id, who), (knob, target), claim);
+        }
+    }
+
+    /// Checks that an exit code of 0 is not that of an undo with a value that is not as before.
+    pub(crate) fn check_success(&mut self, id: &str, outcomes: &[UndoOutcome]) {
+        let is_good =
+            |one: &UndoOutcome| matches!(one.outcome, Outcome::Unchanged | Outcome::Restored | Outcome::Gone);
+        if let Some(bad) = outcomes.iter().find(|one| !is_good(one)) {
+            self.violate(format!("7: undo of {id} ended with 0 and {:?}", bad.outcome));
+        }
+    }
+
+    /// Checks the lines of `rxlab status` about a transaction.
+    pub(crate) fn check_status(&mut self, who: (u32, u64), status: &TransactionStatus) {
+        for value in &status.values {
+            let claim = match &value.live {
+                Live::Kept => Claim::Is(&value.wanted),
+                Live::Original => Claim::Is(&value.original),
+                Live::Drifted { value, .. } => Claim::Is(value),
+                Live::Gone => Claim::Absent,
+                Live::Covered { .. } | Live::Unreadable { .. } => continue,
+            };
+            self.check_claim((&status.id, who), (&value.knob, &value.target), claim);
+        }
+    }
+
+    /// Checks what `rxlab reapply` says of a transaction.
+    pub(crate) fn check_reapplied(&mut self, id: &str, who: (u32, u64), all: &[Reapplied]) {
+        for one in all {
+            let claim = match &one.outcome {
+                Reapply::Holds | Reapply::Reapplied { .. } => Claim::Is(&one.wanted),
+                Reapply::Gone => Claim::Absent,
+                Reapply::Covered { .. } | Reapply::Due { .. } | Reapply::Failed { .. } => continue,
+            };
+            self.check_claim((id, who), (&one.knob, &one.target), claim);
+        }
+    }
+
+    /// Checks the values that `rxlab apply` says are set.
+    pub(crate) fn check_kept(&mut self, id: &str, who: (u32, u64), kept: &[rxlab_change::apply::Kept]) {
+        for one in kept.iter().filter(|one| one.changed) {
+            self.check_claim((id, who), (&one.setting.knob, &one.setting.target), Claim::Is(&one.kept));
+        }
+    }
+}
