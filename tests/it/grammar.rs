@@ -319,10 +319,11 @@ cp "$1/udev/rules.d/90-rxlab.rules" /etc/udev/rules.d
 udevadm=$2
 shift 2
 for name in srv0 "$@"; do
-    [ "$name" = srv0 ] || ip link add name "$name" type dummy || continue
+    [ "$name" = srv0 ] || ip link add name "$name" type veth peer name rxpeer0 || continue
     printf '\n== %s\n' "$name"
     "$udevadm" test --action=add "/sys/class/net/$name" 2>&1 || true
-    [ "$name" = srv0 ] || ip link delete dev "$name"
+    # udev may have renamed it.
+    [ "$name" = srv0 ] || ip link delete dev rxpeer0
 done
 "#;
     let mut command = crate::lab::inside(&range.server, "unshare");
