@@ -32,9 +32,10 @@ test-cases: ## Run the field cases as tests: they measure time, so on a machine 
 	$(CARGO) test --locked --test it -- cases:: --test-threads=1
 
 lint: ## Run the checks that CI runs before the tests
-	scripts/setup.sh run
+	scripts/setup.sh lint
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+	scripts/advisories
 
 share = $(DESTDIR)/usr/local/share
 

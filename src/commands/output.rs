@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::commands::Global;
 use crate::error::{CommandError, Result};
+use rxlab_base::grammar::terminal::shown;
 use rxlab_faces::report::text::{for_json, for_screen, is_odd};
 
 /// Standard output: JSON with `--json`, else text. All output must go through this module.
@@ -22,6 +23,11 @@ pub(crate) fn stdout(global: &Global) -> Output {
 /// Standard output for text, even with `--json`.
 pub(crate) fn text_stdout() -> Output {
     Output::new(io::stdout(), Form::Text { styles: has_colours() })
+}
+
+/// Standard output for lines without styles of ours: every name in them is kept apart from every other.
+pub(crate) fn plain_stdout() -> Output {
+    Output::new(io::stdout(), Form::Plain)
 }
 
 /// Standard error, filtered as standard output is.
@@ -93,8 +99,10 @@ pub(crate) fn has_colours() -> bool {
 /// Returns an error if standard output would change `text`, which a program is going to read.
 pub(crate) fn check_passes(what: &str, text: &str) -> Result {
     if text.contains(is_odd) {
-        Err(CommandError::usage(format!("{what} has characters that a terminal is not shown"))
-            .hint("write it into a file with -o, or print it with --json"))
+        Err(CommandError::usage(format!(
+            "{what} has characters that control a terminal or look like others, and is not printed"
+        ))
+        .hint("write it into a file with -o, or print it with --json"))
     } else {
         Ok(())
     }
@@ -111,7 +119,11 @@ pub(crate) struct Output {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    Text { styles: bool },
+    Text {
+        styles: bool,
+    },
+    /// Text without styles: what looks like one is of a name.
+    Plain,
     Json,
 }
 
@@ -145,9 +157,17 @@ impl Output {
         let text = String::from_utf8_lossy(&whole);
         let filtered = match self.form {
             Form::Text { styles } => for_screen(&text, styles),
+            Form::Plain => text.split_inclusive('\n').map(shown_line).collect::<String>().into(),
             Form::Json => for_json(&text),
         };
         self.pass(|stream| stream.write_all(filtered.as_bytes()))
+    }
+}
+
+fn shown_line(line: &str) -> String {
+    match line.strip_suffix('\n') {
+        Some(line) => shown(line).into_owned() + "\n",
+        None => shown(line).into_owned(),
     }
 }
 

@@ -132,7 +132,7 @@ fn report(global: &Global, plan: &Plan, restore: &Restore, written: &[Written]) 
         let settings: Vec<_> = plan.settings.iter().map(|planned| &planned.set).collect();
         return output::json(&json!({ "schema": "rxlab.persist/1", "settings": settings, "files": written }));
     }
-    let mut out = output::text_stdout();
+    let mut out = output::plain_stdout();
     for planned in &plan.settings {
         writeln!(out, "{}", planned.set)?;
     }

@@ -95,13 +95,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 /// Name of the credential with the token (`LoadCredential=` of the unit).
 const CREDENTIAL: &str = "rxlab-token";
 
-/// The token among the credentials of the unit, if there is one.
+/// The token among the credentials of the unit, if it has any. One that is missing there, or cannot be read, is an error:
+/// without it the page would be open to all users.
 fn credential() -> Result<Option<String>> {
     let Some(directory) = std::env::var_os("CREDENTIALS_DIRECTORY") else { return Ok(None) };
     let path = Path::new(&directory).join(CREDENTIAL);
-    if !path.exists() {
-        return Ok(None);
-    }
     Ok(Some(files::read("credential", &path)?.trim().to_owned()))
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     if global.json {
         return output::json(&json!({ "schema": "rxlab.unpersist/1", "removed": removed }));
     }
-    let mut out = output::text_stdout();
+    let mut out = output::plain_stdout();
     for path in &removed {
         writeln!(out, "removed {}", path.display())?;
     }

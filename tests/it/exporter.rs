@@ -1,7 +1,7 @@
 //! `rxlab exporter`: what it serves, a real Prometheus that scrapes it, and the files below deploy/.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -147,6 +147,63 @@ impl Busy {
 
 fn deployed(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(path)
+}
+
+/// Connections that send nothing, many times what the server may hold. Compared with the counts of the server before them,
+/// never with a time.
+#[test]
+fn a_flood_takes_neither_threads_nor_samples() {
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let exporter = Exporter::start(&mut rxlab(state.path(), &[]));
+    wait_for("the first sample", || exporter.scrape().contains("\nrxlab_sample_timestamp_seconds "));
+    let pid = exporter.running.pid().as_raw_nonzero();
+    let count = |folder: &str| std::fs::read_dir(format!("/proc/{pid}/{folder}")).expect("it runs").count();
+    let (threads, files) = (count("task"), count("fd"));
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
+    let silent: Vec<TcpStream> = (0..limit.min(1024) as usize - 300)
+        .filter_map(|number| {
+            let stream = TcpStream::connect(exporter.address).ok();
+            if number % 100 == 0 {
+                // A scrape of those that are let in.
+                exporter.scrape();
+                assert!(count("task") <= threads + 8, "no thread waits for a silent connection");
+                // A quarter of the descriptors for those that wait, a sixteenth for answers.
+                assert!(count("fd") as u64 <= files as u64 + limit / 4 + limit / 16, "{}", count("fd"));
+            }
+            stream
+        })
+        .collect();
+    assert!(silent.len() > 500, "{}", silent.len());
+    let text = exporter.scrape();
+    assert!(text.contains("\nrxlab_sample_failures_total 0\n"), "{text}");
+    let sampled = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("rxlab_sample_timestamp_seconds "));
+        line.expect("a sample").to_owned()
+    };
+    let before = sampled(&text);
+    wait_for("the next sample", || sampled(&exporter.scrape()) != before);
+    drop(silent);
+    exporter.scrape();
+}
+
+/// As systemd passes it: a socket on standard input.
+#[test]
+fn a_passed_socket_is_served() {
+    let tree = Tree::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("bound");
+    for command in ["exporter", "serve"] {
+        let mut program = tree.command(&[command, "--listen", "-"]);
+        program.stdin(Stdio::from(std::os::fd::OwnedFd::from(listener.try_clone().expect("a copy"))));
+        let child = program.stdout(Stdio::null()).spawn().expect("started");
+        let pid = rustix::process::Pid::from_child(&child);
+        let text = response(address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+        rustix::process::kill_process(pid, Signal::TERM).expect("signalled");
+        assert!(child.wait_with_output().expect("ended").status.success(), "{command}");
+        let mut none = tree.command(&[command, "--listen", "-"]);
+        none.stdin(Stdio::null()).says(2, "standard input is not a socket that listens");
+    }
 }
 
 #[test]

@@ -45,6 +45,29 @@ impl Server {
     }
 }
 
+/// A unit that asks for the credential and does not get it must not serve everybody.
+#[test]
+fn credentials_are_required() {
+    let (state, empty) =
+        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let serve = |directory: &std::path::Path| {
+        let mut command = rxlab(state.path(), &["serve", "--listen", "127.0.0.1:0"]);
+        command.env("CREDENTIALS_DIRECTORY", directory);
+        command
+    };
+    serve(empty.path()).says(2, "cannot read the credential ");
+    std::fs::write(empty.path().join("rxlab-token"), "short\n").expect("written");
+    serve(empty.path()).says(2, "invalid token");
+    std::fs::write(empty.path().join("rxlab-token"), "0123456789abcdef\n").expect("written");
+    let mut running = Running::start(&mut serve(empty.path()));
+    let line = running.first_line();
+    assert!(line.starts_with("serving http://127.0.0.1:") && !line.contains("token"), "{line}");
+    let address = line.trim().trim_start_matches("serving http://").trim_end_matches('/').to_owned();
+    let get = |path: &str| response(&*address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    assert!(get("/").starts_with("HTTP/1.1 401 "));
+    assert!(get("/?token=0123456789abcdef").starts_with("HTTP/1.1 303 "));
+}
+
 #[test]
 fn requests_from_elsewhere_are_refused() {
     let server = Server::start(&["--token", "secret123"]);

@@ -62,7 +62,7 @@ pub(in crate::commands) fn changes(
             "schema": "rxlab.apply/1", "transaction": null, "changes": changes, "other_owners": owners,
         }));
     }
-    let mut out = output::text_stdout();
+    let mut out = output::plain_stdout();
     for Change { setting, before, needed } in changes {
         let note = match before {
             _ if diff => {
@@ -101,7 +101,7 @@ fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result {
             "confirm_within_s": seconds, "archived": archived, "other_owners": owners,
         }));
     }
-    let mut out = output::text_stdout();
+    let mut out = output::plain_stdout();
     archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     for one in *kept {
         match (diff, one.changed) {

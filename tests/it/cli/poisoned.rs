@@ -146,7 +146,6 @@ fn no_name_looks_like_another() {
         &["apply", "--dry-run", "--setting", "rps NIC/rx-0 = 1"],
         &["apply", "--setting", "rps NIC/rx-0 = 1"],
         &["apply", "--setting", "rps NIC/rx-7 = 1"],
-        &["plan", "--setting", "rps NIC/rx-0 = 1"],
         &["export", "--to", "sh", "NIC"],
     ] {
         for names in groups {

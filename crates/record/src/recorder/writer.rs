@@ -250,8 +250,8 @@ impl<S: Storage> Recorder<S> {
             self.freed += self.reserve();
             return Ok(true);
         }
-        // A log takes three times as much as its packed form: it must not replace all of them.
-        if self.older.iter().map(|older| older.bytes).sum::<u64>() <= log {
+        // A log takes three times as much as its packed form: it must not replace all of them, nor the only one.
+        if self.older.len() < 2 || self.older.iter().map(|older| older.bytes).sum::<u64>() <= log {
             return Ok(false);
         }
         self.freed += self.older.first().map_or(0, |oldest| oldest.bytes);
