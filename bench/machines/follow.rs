@@ -3,7 +3,6 @@
 use rxlab_base::units::{CpuId, CpuMask, Direction};
 use rxlab_setting::{Setting, Target, set_of};
 
-use super::drivers::Named;
 use super::truth::{Irq, Nic, Rx, Truth, Tx};
 
 /// The machine after these settings.
@@ -110,7 +109,12 @@ pub(crate) fn irqs(nic: &Nic, target: &Target) -> Vec<usize> {
         Target::Queue { queue, .. } => {
             nic.tx.get(queue.index as usize).and_then(|tx| tx.irq).into_iter().collect()
         }
-        Target::Irq { name, .. } => (0..nic.irqs.len()).filter(|at| nic.irqs[*at].action == *name).collect(),
+        Target::Irq { name, .. } => {
+            // Those that are known to be a queue's are meant by its name only.
+            let is_queue_s = |at: usize| nic.is_told && nic.rx.iter().any(|queue| queue.irq == Some(at));
+            let named = |at: &usize| nic.irqs[*at].action == *name && !is_queue_s(*at);
+            (0..nic.irqs.len()).filter(named).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -170,29 +174,29 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
         nic.irqs.push(Irq { number, action, affinity: online.clone(), lands });
         nic.irqs.len() - 1
     };
-    let own = (nic.name.clone(), nic.function.clone(), nic.number, nic.driver);
-    let named = |queue: usize| Named {
-        nic: &own.0,
-        function: &own.1,
-        number: own.2,
-        queue: u32::try_from(queue).expect("few"),
-        queues,
-    };
+    let driver = nic.driver;
+    let index = |at: usize| u32::try_from(at).expect("few");
     while nic.rx.len() < receive {
-        let action = (own.3.rx)(&named(nic.rx.len()));
+        let action = nic.action(driver.rx, index(nic.rx.len()), queues);
         // The bus gives channels to CPUs in turn.
         let signalled = |cpu: &CpuId| nic.rx.iter().filter(|queue| queue.signal == Some(*cpu)).count();
         let fewest = online.iter().min_by_key(signalled);
         let signal = nic.rx[0].signal.and(fewest);
-        let irq = signal.is_none().then(|| irq(nic, action, nic.rx.len()));
+        let irq = match signal {
+            Some(_) => None,
+            None if driver.has_one_for_all => nic.rx[0].irq,
+            None => Some(irq(nic, action, nic.rx.len())),
+        };
         nic.rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
     }
     while nic.tx.len() < transmit {
-        let irq = own.3.tx.map(|name| irq(nic, name(&named(nic.tx.len())), nic.tx.len()));
+        let action = driver.tx.map(|name| nic.action(name, index(nic.tx.len()), queues));
+        let irq = action.map(|action| irq(nic, action, nic.tx.len()));
         nic.tx.push(Tx { irq, xps: CpuMask::new() });
     }
     // Drivers that count blocks give all of them other names.
-    let renamed = (0..nic.rx.len()).filter_map(|at| Some((nic.rx[at].irq?, (own.3.rx)(&named(at)))));
+    let renamed =
+        (0..nic.rx.len()).filter_map(|at| Some((nic.rx[at].irq?, nic.action(driver.rx, index(at), queues))));
     let renamed: Vec<(usize, String)> = renamed.collect();
     renamed.into_iter().for_each(|(irq, action)| nic.irqs[irq].action = action);
     nic.rx.iter_mut().for_each(|queue| queue.packets = (packets / receive as f64).round());

@@ -2,7 +2,7 @@
 
 use rxlab_base::units::{CpuId, CpuMask};
 
-use super::drivers::{Bus, DRIVERS, Driver, Named, driver};
+use super::drivers::{Bus, DRIVERS, Driver, STRANGE, TABLE, driver};
 use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Truth, Tx, Upper};
 use crate::random::Random;
 
@@ -188,15 +188,19 @@ fn nics(random: &mut Random, truth: &mut Truth) {
     let kind = random.pick(&["", "", "virtio_net", "hv_netvsc", "vif", "ena"]);
     while truth.nics.len() < count as usize {
         let driver = match kind {
-            "" => random.pick(&DRIVERS.each_ref().map(|driver| driver.name)),
-            kind => kind,
+            "" => match random.below(10) {
+                0..=4 => random.pick(&DRIVERS.each_ref()),
+                5..=8 => random.pick(&TABLE.iter().collect::<Vec<_>>()),
+                _ => random.pick(&STRANGE.each_ref()),
+            },
+            kind => self::driver(kind),
         };
         let at = truth.nics.len();
-        if at > 0 && matches!(driver, "hv_netvsc") && random.percent(50) {
+        if at > 0 && driver.name == "hv_netvsc" && random.percent(50) {
             continue;
         }
-        add(random, truth, self::driver(driver));
-        if driver == "hv_netvsc" && random.percent(50) {
+        add(random, truth, driver);
+        if driver.name == "hv_netvsc" && random.percent(50) {
             let below = random.pick(&["mlx5_core", "mana", "mlx4_core"]);
             add(random, truth, self::driver(below));
             let master = truth.nics[at].name.clone();
@@ -245,7 +249,26 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
     };
     let name = if random.percent(80) { format!("eth{at}") } else { format!("enp{}s0f{at}np{at}", 65 + at) };
     let function = format!("0000:{:02x}:00.{}", 0x10 + at, at % 8);
-    let named = |queue| Named { nic: &name, function: &function, number: at, queue, queues };
+    // Two ports of one function.
+    let port = truth.nics.last().filter(|last| std::ptr::eq(last.driver, driver) && !driver.shares);
+    let port = port.filter(|_| driver.bus == Bus::Pci && random.percent(40)).cloned();
+    let function = port.as_ref().map_or(function, |port| port.function.clone());
+    let is_listed = matches!(driver.bus, Bus::Pci | Bus::Virtio) && random.percent(85);
+    // Where there is no list of the interrupts of a function, its directory is hidden.
+    let node = (driver.bus == Bus::Pci && is_listed && random.percent(80)).then_some(node);
+    let (is_listed, node) = port.as_ref().map_or((is_listed, node), |port| (port.is_listed, port.node));
+    let spans =
+        driver.name == "mlx5_core" && truth.kernel >= Kernel::V6_18 && queues > 1 && random.percent(15);
+    let own = Nic {
+        ifindex: 2 + at,
+        driver,
+        number: at,
+        counts: (random.pick(&[0, 0, 1, 3]), random.pick(&[1, 1, 2])),
+        half: spans.then(|| format!("0000:{:02x}:00.0", 0x80 + at)),
+        name: name.clone(),
+        function: function.clone(),
+        ..Nic::default()
+    };
     let is_wide = random.percent(30);
     let mut number = FIRST_IRQ + at * 300;
     let mut irqs: Vec<Irq> = Vec::new();
@@ -260,14 +283,17 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
         let cpu = lands(random, queue);
         let (irq, signal) = match driver.bus {
             Bus::Vmbus => (None, Some(cpu)),
-            _ => (Some(push((driver.rx)(&named(queue)), cpu)), None),
+            _ if driver.has_one_for_all && queue > 0 => (Some(0), None),
+            _ => (Some(push(own.action(driver.rx, queue, queues), cpu)), None),
         };
-        let own = driver.tx.map(|name| push(name(&named(queue)), lands(random, queue)));
+        let sends = driver.tx.map(|name| push(own.action(name, queue, queues), lands(random, queue)));
         rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
-        tx.push(Tx { irq: own, xps: CpuMask::new() });
+        tx.push(Tx { irq: sends, xps: CpuMask::new() });
     }
-    if let Some(own) = driver.own {
-        push(own(&named(0)), one);
+    // An interrupt of the function is there once.
+    let name = driver.own.map(|name| own.action(name, 0, queues));
+    if let Some(name) = name.filter(|name| port.is_none() || name.contains(&own.name)) {
+        push(name, one);
     }
     let counted = match random.below(3) {
         0 => Counted::Nowhere,
@@ -283,25 +309,20 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
     // gve asks for the interrupts of all queues that it may have.
     let spare = if driver.name == "gve" { 0 } else { random.pick(&[0, 0, 1, 8, 64]) };
     truth.nics.push(Nic {
-        ifindex: 2 + at,
-        driver,
-        number: at,
-        node: (driver.bus == Bus::Pci && random.percent(80)).then_some(node),
+        node,
         max_queues: (queues + spare).min(driver.most),
         rx,
         tx,
         irqs,
-        is_told: truth.kernel >= Kernel::V6_8 && random.percent(50),
-        is_listed: driver.bus != Bus::Xen && driver.bus != Bus::Vmbus && random.percent(85),
+        is_told: truth.kernel >= Kernel::V6_8 && random.percent(50) && truth.damage != Damage::NetlinkDenied,
+        is_listed,
         is_managed: random.percent(5),
         is_fixed: false,
         has_xdp: false,
         counted,
         table,
         delay: random.percent(70).then(|| (random.pick(&[0, 1, 3, 8, 20, 50]), random.percent(40))),
-        master: None,
-        name,
-        function,
+        ..own
     });
 }
 

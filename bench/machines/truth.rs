@@ -5,7 +5,7 @@ use std::fmt;
 
 use rxlab_base::units::{CpuId, CpuMask};
 
-use super::drivers::Driver;
+use super::drivers::{DRIVERS, Driver, Name, Named};
 
 /// Kernels whose files and answers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +94,10 @@ pub(crate) struct Nic {
     pub(crate) driver: &'static Driver,
     /// Address of its PCI function, also for devices of other buses.
     pub(crate) function: String,
+    /// Another function that the interrupts of every second queue belong to (multi-PF).
+    pub(crate) half: Option<String>,
+    /// Number of the first interrupt where the driver counts vectors, and the distance between two.
+    pub(crate) counts: (u32, u32),
     /// Number of its virtio or VMBus device.
     pub(crate) number: u32,
     /// None: the kernel shows -1.
@@ -121,7 +125,43 @@ pub(crate) struct Nic {
     pub(crate) master: Option<String>,
 }
 
+impl Default for Nic {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            ifindex: 0,
+            driver: &DRIVERS[0],
+            function: String::new(),
+            half: None,
+            counts: (0, 1),
+            number: 0,
+            node: None,
+            max_queues: 0,
+            rx: Vec::new(),
+            tx: Vec::new(),
+            irqs: Vec::new(),
+            is_told: false,
+            is_listed: false,
+            is_managed: false,
+            counted: Counted::Nowhere,
+            table: Vec::new(),
+            delay: None,
+            master: None,
+        }
+    }
+}
+
 impl Nic {
+    /// The name of the interrupt of a queue, or of the device.
+    pub(crate) fn action(&self, name: Name, queue: u32, queues: u32) -> String {
+        let (function, queue) = match &self.half {
+            Some(half) => (if queue.is_multiple_of(2) { &self.function } else { half }, queue / 2),
+            None => (&self.function, queue),
+        };
+        let Self { name: nic, number, counts, .. } = self;
+        name.of(&Named { nic, function, number: *number, queue, queues, counts: *counts })
+    }
+
     /// The CPU that takes the packets of a queue off it.
     pub(crate) fn home(&self, queue: &Rx) -> Option<CpuId> {
         queue.irq.map(|irq| self.irqs[irq].lands).or(queue.signal)

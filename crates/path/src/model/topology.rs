@@ -300,10 +300,12 @@ fn nics(inventory: &Inventory) -> Vec<Nic> {
             functions.entry(function).or_default().insert(raw.name.as_str());
         }
     }
+    let spanning = interrupts::spanning(inventory, &functions.keys().copied().collect());
     functions.retain(|_, nics| nics.len() > 1);
     let nic = |raw: &RawNic| {
         let neighbours = function(raw).and_then(|function| functions.get(function));
-        let others = Others { listed: &listed, neighbours };
+        let may_span = raw.driver.known().is_some_and(|driver| spanning.contains(driver.as_str()));
+        let others = Others { listed: &listed, neighbours, may_span };
         nic(raw, ports.contains(&raw.name), irqs, &others, &polls)
     };
     let mut nics: Vec<Nic> = raw().map(nic).collect();
