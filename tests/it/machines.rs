@@ -19,7 +19,7 @@ const SEEDS: u64 = 5_000;
 const OPEN: [(Property, usize, &str); 2] = [
     (
         Property::Settles,
-        3,
+        4,
         "the plan switches a mask off, and only the next one moves the interrupts of that interface; or a mask that cannot be \
          read keeps the next plan from telling how busy a queue is (latency)",
     ),
