@@ -143,6 +143,8 @@ impl Default for Nic {
             is_told: false,
             is_listed: false,
             is_managed: false,
+            is_fixed: false,
+            has_xdp: false,
             counted: Counted::Nowhere,
             table: Vec::new(),
             delay: None,
