@@ -157,7 +157,7 @@ fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<
                 masks.push((set.to_string(), mask, home, is_narrower));
             }
             Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
-                if shown.rx.get(queue.index as usize).is_none_or(|queue| queue.irqs.is_empty()) {
+                if shown.rx.get(queue.index as usize).is_some_and(|queue| queue.irqs.is_empty()) {
                     return Err(format!("{set}: its interrupt is unknown"));
                 }
                 leaves_node(truth, request, shown.node, set, &may)?;
