@@ -82,7 +82,8 @@ fn constrain(random: &mut Random, truth: &mut Truth) {
             *truth = before;
         }
     }
-    if random.percent(6) {
+    // Where the CPU of an interrupt cannot be seen, nothing shows that it did not move.
+    if random.percent(6) && truth.damage == Damage::Nothing {
         exhaust(random, truth);
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn check(
     }
     values(truth, seen, request, &plan).map_err(of(Property::Values))?;
     let settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
-    constraints(truth, &settings).map_err(of(Property::Constraints))?;
+    constraints(truth, request, &settings).map_err(of(Property::Constraints))?;
     if !applied(truth, seen, &plan).map_err(of(Property::Applies))? {
         return Ok(());
     }
@@ -171,7 +171,7 @@ fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<
 
 /// No interrupt goes where it cannot, none leaves a fast CPU for a slow one, and no driver gets a number of queues that it
 /// refuses. CPUs that take no receive work are a matter of [`values`].
-fn constraints(truth: &Truth, settings: &[&Setting]) -> Result<(), String> {
+fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Result<(), String> {
     let sees_places = !matches!(truth.damage, Damage::NoEffectiveAffinity | Damage::AffinityDenied)
         && !truth.damage.hides_interrupts();
     // Where no interrupt is noted anywhere, that of one says nothing.
@@ -195,7 +195,8 @@ fn constraints(truth: &Truth, settings: &[&Setting]) -> Result<(), String> {
                 let node = goes.first().and_then(|cpu| truth.cpus.iter().find(|one| one.id == cpu));
                 let near = node.map(|cpu| truth.of_node(cpu.node)).unwrap_or_default();
                 let free = |cpu: &CpuId| truth.cpus.iter().any(|one| one.id == *cpu && one.program < FULL);
-                let fast = truth.usable().intersection(&near).difference(&slow).difference(&truth.full);
+                let may = truth.usable().difference(&request.options.keep_clean);
+                let fast = may.intersection(&near).difference(&slow).difference(&truth.full);
                 let some_fast = has_fast && fast.iter().any(|cpu| free(&cpu));
                 if some_fast && goes.difference(&slow).is_empty() && lands.intersection(&slow).is_empty() {
                     return Err(format!("{set}: leaves a fast CPU for a slow one"));

@@ -32,6 +32,7 @@ mod moderation_hurts_latency;
 mod one_core_hotspot;
 mod paravirtual_nic;
 mod queues_share_a_cpu;
+mod queues_without_default_mask;
 mod receive_interference;
 mod restricted_process;
 mod rfs_half_configured;
@@ -245,6 +246,7 @@ pub const RULES: &[Rule] = &[
     deep_idle_states::RULE,
     limited_elsewhere::RULE,
     untouched_containers::RULE,
+    queues_without_default_mask::RULE,
     xps_mismatch::RULE,
     xdp_before_stack::RULE,
     arfs_possible::RULE,

@@ -146,6 +146,13 @@ const PLANS: &[Planned] = &[
     // Threads on CPU 3 poll for all interfaces.
     ("mt7996-napi-threads", "spread", &[], &["rps", "rfs", "irq_affinity"]),
     ("mt7996-napi-threads", "doctor", &[], &["rps", "rfs", "channels"]),
+    // The default mask, on the queues that lack it.
+    (
+        "veth-8queue",
+        "doctor",
+        &["rps veth00000000/rx-1 = 0-1,32-33", "rps veth00000000/rx-7 = 0-1,32-33"],
+        &["rps veth00000000/rx-0"],
+    ),
     (
         "azure-mlx5-vf",
         "numa-local",

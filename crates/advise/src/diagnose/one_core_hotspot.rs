@@ -314,6 +314,28 @@ fn queues_here(model: &Model, rates: &Rates, cpu: CpuId) -> usize {
     loaded(model, rates).iter().filter(|queue| queue.cpu == cpu).count()
 }
 
+/// Several threads that poll queues and may run on this CPU only, while others are idle.
+fn pinned_threads(model: &Model, rates: &Rates, cpu: CpuId) -> Option<Cause> {
+    let by_them = rates.cpu(cpu).is_some_and(by_threads);
+    let threads = rates.pinned_napi.get(&cpu).filter(|threads| by_them && threads.len() > 1)?;
+    let others: CpuMask = model.usable().iter().filter(|other| *other != cpu).collect();
+    let why = format!(
+        "{} that poll queues (threaded NAPI) may run on CPU {cpu} only, and share it",
+        plural(threads.len(), "thread")
+    );
+    let first: Vec<String> = threads.iter().take(SHOWN_THREADS).map(ToString::to_string).collect();
+    let more = if threads.len() > first.len() { ", and so on" } else { "" };
+    let remedy = format!(
+        "let them run on other CPUs too, or each on one of its own: taskset -pc {} PID, for PID {}{more}",
+        others.union(&cpu.into()),
+        first.join(", ")
+    );
+    (!others.is_empty()).then_some((why, remedy, &[]))
+}
+
+/// Threads whose process ids are shown.
+const SHOWN_THREADS: usize = 6;
+
 type Cause = (String, String, &'static [&'static str]);
 
 fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
@@ -328,6 +350,9 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         };
         return (why.into(), "run it in the namespace of the interface (--netns NAME)".into(), &[]);
     };
+    if let Some(cause) = pinned_threads(model, rates, cpu) {
+        return cause;
+    }
     if rates.cpu(cpu).is_some_and(by_threads) {
         let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its \
                    thread runs, and a thread uses at most one CPU";

@@ -229,11 +229,19 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     // A guess is worth a trial only where it may relieve a busy CPU.
     let is_hot = of_hot_cpu(machine.model, machine.rates).is_some_and(|hot| hot.name == nic.name);
     let is_busy = nic.kind != NicKind::Device || is_hot;
-    let anywhere: CpuMask = match hottest(machine.rates) {
+    let mut anywhere: CpuMask = match hottest(machine.rates) {
         Some(cpu) => usable.difference(&cpu.into()),
         None => usable.clone(),
     };
-    let why = somewhere(nic, machine.rates, anywhere.len() > width);
+    let mut why = somewhere(nic, machine.rates, anywhere.len() > width);
+    // The default of the network namespace was chosen for all of its virtual interfaces.
+    let default =
+        machine.model.settings.rps_default_mask.known().filter(|mask| {
+            nic.kind != NicKind::Device && !mask.is_empty() && mask.difference(usable).is_empty()
+        });
+    if let Some(default) = default {
+        (anywhere, why) = (default.clone(), "net.core.rps_default_mask, as on the other queues".to_owned());
+    }
     let anywhere: Vec<CpuId> = anywhere.iter().collect();
     let homeless =
         homeless.into_iter().filter(|(of, _)| of.name == nic.name && !anywhere.is_empty() && is_busy);

@@ -61,6 +61,7 @@ impl Rates {
             cpus,
             nics: nics.collect(),
             irqs: irqs(previous, current, seconds),
+            pinned_napi: cpu::pinned(previous, current),
             gaps: gaps(current),
             ..Self::default()
         })
@@ -190,7 +191,9 @@ mod tests {
             let mut counters = counters(seconds, &cpus);
             counters.napi_threads = threads
                 .iter()
-                .map(|(pid, ran_ms, cpu)| (*pid, NapiThread { ran_ns: ran_ms * 1_000_000, cpu: CpuId(*cpu) }))
+                .map(|(pid, ran_ms, cpu)| {
+                    (*pid, NapiThread { ran_ns: ran_ms * 1_000_000, cpu: CpuId(*cpu), is_pinned: *pid == 90 })
+                })
                 .collect();
             counters
         };
@@ -198,6 +201,7 @@ mod tests {
         let after = at(20, &[(90, 3_500, 0), (91, 9_000, 1), (92, 900, 1)]);
         let rates = Rates::between(&before, &after).expect("an interval");
         assert_eq!(rates.cpus.iter().map(|cpu| cpu.napi).collect::<Vec<_>>(), [0.4, 0.1]);
+        assert_eq!(rates.pinned_napi, [(CpuId(0), vec![90])].into());
     }
 
     #[test]

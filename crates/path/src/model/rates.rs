@@ -32,6 +32,9 @@ pub struct Rates {
     /// Interfaces whose queues are polled by threads none of which is visible: their cost is unknown.
     #[serde(default)]
     pub unseen: Vec<NicName>,
+    /// Kernel threads that poll queues and may run on one CPU only, by that CPU: their process ids.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pinned_napi: BTreeMap<CpuId, Vec<u32>>,
     /// The programs that used most CPU time, most first; those that used little are left out. Unsupported
     /// if no process is visible.
     #[serde(default)]

@@ -88,6 +88,8 @@ pub struct NapiThread {
     pub ran_ns: u64,
     /// The CPU it last ran on.
     pub cpu: CpuId,
+    /// True if it may run on no other.
+    pub is_pinned: bool,
 }
 
 /// Counters of one interface.
@@ -241,7 +243,9 @@ fn napi_threads(host: &dyn Host, inventory: &Inventory) -> BTreeMap<u32, NapiThr
     threads
         .filter_map(|pid| {
             let cpu = read::parsed(host, &format!("proc/{pid}/stat"), parse::last_cpu);
-            Some((*pid, NapiThread { ran_ns: ran_ns(host, *pid)?, cpu: *cpu.known()? }))
+            let allowed = read::parsed(host, &format!("proc/{pid}/status"), parse::allowed_cpus);
+            let is_pinned = allowed.known().is_some_and(|cpus| cpus.len() == 1);
+            Some((*pid, NapiThread { ran_ns: ran_ns(host, *pid)?, cpu: *cpu.known()?, is_pinned }))
         })
         .collect()
 }

@@ -301,3 +301,20 @@ fn a_timer_is_no_device_of_another_namespace() {
     let words = format!("{} {:?}", found.why, found.evidence);
     assert!(!words.contains("IRQ 11") && !words.contains("another network namespace"), "{words}");
 }
+
+/// Field machine mt7996-napi-threads: more queues were advised.
+#[test]
+fn threads_that_share_a_cpu_are_unpinned() {
+    let host = |threads: &[u32]| {
+        let sketch =
+            Sketch::new(4).device("eth0", &[0]).traffic("eth0", 9e4).receives(3, 0.03, 9e4).polls(3, 0.93);
+        sketch.measured(|rates| drop(rates.pinned_napi.insert(CpuId(3), threads.to_vec())))
+    };
+    let found = host(&[61, 62, 63]).finding(&RULE);
+    assert_eq!(found.why, "3 threads that poll queues (threaded NAPI) may run on CPU 3 only, and share it");
+    assert_eq!(
+        found.remedy,
+        "let them run on other CPUs too, or each on one of its own: taskset -pc 0-3 PID, for PID 61, 62, 63"
+    );
+    assert!(host(&[61]).finding(&RULE).remedy.starts_with("more queues"), "one has a CPU of its own");
+}

@@ -2,8 +2,8 @@
 
 use super::Host;
 use rxlab_base::units::Fact;
-use rxlab_path::model::{Function, Napi, Xdp, XdpMode};
-use rxlab_path::sketch::Sketch;
+use rxlab_path::model::{Function, Napi, RxQueue, Xdp, XdpMode};
+use rxlab_path::sketch::{Sketch, cpus};
 
 pub(super) fn hosts() -> Vec<Host> {
     let large = |on: bool, size: f64| {
@@ -54,6 +54,17 @@ pub(super) fn hosts() -> Vec<Host> {
     let apart = |list: &str| {
         Sketch::new(8).device("eth0", &[1, 5]).traffic("eth0", 200.0).interrupts("eth0", 150.0).isolate(list)
     };
+    let queues = |masks: &[&str]| {
+        let sketch = Sketch::new(8).container("veth1", 2e4, "0-1").edit("veth1", |nic| {
+            let queue = |(index, list): (u32, &&str)| RxQueue {
+                index,
+                rps_cpus: Fact::Known(cpus(list)),
+                ..RxQueue::default()
+            };
+            nic.rx = (0..).zip(masks).map(queue).collect();
+        });
+        sketch.set(|settings| settings.rps_default_mask = Fact::Known(cpus("0-1")))
+    };
     let tunnel = |kind: &str| {
         let sketch =
             Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[1e3, 1e3, 9e4, 1e3]);
@@ -74,6 +85,14 @@ pub(super) fn hosts() -> Vec<Host> {
         Host::new("threads poll, with room", polled(0.15), &["one-core-hotspot"]),
         Host::new("a new container next to a tuned one", containers(1.5e4, "1-7"), &[]),
         Host::new("containers, none tuned", containers(1.5e4, ""), &["untouched-containers"]),
+        Host::new("a mask on the first queue only", queues(&["0-1", ""]), &[]),
+        Host::new("a mask on both queues", queues(&["0-1", "0-1"]), &["queues-without-default-mask"]).lacks(
+            "queues-without-default-mask",
+            "a queue without a mask",
+            |model, _| {
+                model.nics[0].rx[1].rps_cpus = Fact::Known(cpus(""));
+            },
+        ),
         Host::new("XPS, completions on the other node", sends(&["4-5", "2-3", "0-1", "6-7"]), &[]),
         Host::new(
             "XPS, completions on the next CPU",

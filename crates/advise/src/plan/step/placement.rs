@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::plan::draft::Draft;
 use crate::plan::topology::{CpuTopology, Domain};
 use rxlab_base::units::{CpuId, IrqId, NicName};
+use rxlab_path::constraints::slow;
 use rxlab_path::evidence::queue_packets;
 use rxlab_path::model::{Nic, RxQueue};
 
@@ -73,12 +74,14 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
         domains.iter().for_each(|domain| load[*domain] += 1);
         turns.push(domains);
     }
-    // A CPU that should get no interrupt is not available, nor, while there are enough, one that takes interrupts of a busy
+    // A CPU that a program fills is not available, nor a slow one, nor, while there are enough, one that takes interrupts of a busy
     // interface outside the plan.
     let machine = draft.machine();
-    let (full, others) = (draft.full(), machine.others(&draft.planned().collect::<Vec<_>>()));
-    let cleared = (!full.is_empty() || !others.is_empty())
-        .then(|| topology.clear_of(&full, &vec![1; load.len()]).clear_of(&others, &load));
+    let (full, slow) = (machine.full(), slow(&draft.model));
+    let others = machine.others(&draft.planned().collect::<Vec<_>>());
+    let one = vec![1; load.len()];
+    let cleared = (!full.is_empty() || !slow.is_empty() || !others.is_empty())
+        .then(|| topology.clear_of(&full, &one).clear_of(&slow, &one).clear_of(&others, &load));
     let topology = cleared.as_ref().unwrap_or(topology);
     let spills: Vec<bool> = (0..load.len()).map(|domain| is_crowded(topology, &vectors, domain)).collect();
     see_room(topology, &mut vectors, &load, &spills);

@@ -20,6 +20,17 @@ pub(super) fn polled(previous: &Counters, current: &Counters, seconds: f64) -> B
     polled
 }
 
+/// Threads that poll queues, ran between two samples and may run on one CPU only, by that CPU.
+pub(super) fn pinned(previous: &Counters, current: &Counters) -> BTreeMap<CpuId, Vec<u32>> {
+    let mut pinned: BTreeMap<CpuId, Vec<u32>> = BTreeMap::new();
+    for (pid, now) in current.napi_threads.iter().filter(|(_, now)| now.is_pinned) {
+        if previous.napi_threads.get(pid).is_some_and(|then| then.ran_ns < now.ran_ns) {
+            pinned.entry(now.cpu).or_default().push(*pid);
+        }
+    }
+    pinned
+}
+
 /// Shares of the time that the CPU itself accounted: with dynamic ticks an idle CPU's sum can lag
 /// behind the clock, and shares of the sum stay between 0 and 1.
 pub(super) fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuRates {
