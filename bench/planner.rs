@@ -121,6 +121,7 @@ fn rates(cpus: u32) -> Rates {
             rx_dropped: 0.0,
             rx_missed: 0.0,
             queues: BTreeMap::new(),
+            limited: BTreeMap::new(),
             queue_drops: BTreeMap::new(),
         }],
         exact_softirq_time: Some(false),

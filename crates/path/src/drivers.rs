@@ -33,6 +33,8 @@ pub struct Driver {
     pub statistics: &'static [QueueNames],
     /// Some names of its statistics with one receive queue, and what they count of the queue.
     pub statistics_example: &'static [(&'static str, Option<Counted>)],
+    /// Statistics of packets that a limit of the host delayed or dropped.
+    pub limits: &'static [(&'static str, Limit)],
     /// Receive queues that the RSS table can name, if fewer than the device may have.
     pub rss_queues: Option<usize>,
     /// The RSS hash.
@@ -121,6 +123,35 @@ pub struct Hash {
     pub may_lack_table: bool,
 }
 
+/// A limit that the host sets to the traffic of a virtual machine or of one of its interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Received bytes/s.
+    BytesIn,
+    /// Sent bytes/s.
+    BytesOut,
+    /// Packets/s.
+    Packets,
+    /// Received packets or bytes/s.
+    RateIn,
+    /// Sent packets or bytes/s.
+    RateOut,
+    /// Connections that the host tracks for its firewall.
+    Connections,
+    /// Packets/s to services of the host, such as its name server.
+    Services,
+}
+
+/// Attributes of `qstats-get` for packets over a rate limit, whatever the driver, with the limit.
+pub const QUEUE_LIMITS: [(&str, Limit); 2] =
+    [("rx-hw-drop-ratelimits", Limit::RateIn), ("tx-hw-drop-ratelimits", Limit::RateOut)];
+
+/// The limit that a statistic is about; `None` for other statistics.
+pub fn limit(driver: Option<&str>, statistic: &str) -> Option<Limit> {
+    let all = facts(driver).limits.iter().chain(&QUEUE_LIMITS);
+    all.clone().find(|(name, _)| *name == statistic).map(|(_, limit)| *limit)
+}
+
 /// Effects of a change of the number of queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channels {
@@ -153,6 +184,7 @@ const UNKNOWN: Driver = Driver {
     has_vmbus_channels: false,
     statistics: &[],
     statistics_example: &[],
+    limits: &[],
     rss_queues: None,
     hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
     has_arfs: false,

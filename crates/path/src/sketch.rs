@@ -164,6 +164,7 @@ impl Sketch {
             rx_dropped: 0.0,
             rx_missed: 0.0,
             queues: BTreeMap::new(),
+            limited: BTreeMap::new(),
             queue_drops: BTreeMap::new(),
         });
         self

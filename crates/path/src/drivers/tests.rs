@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use rxlab_base::parse::ethtool::{Counted, QueueStatistics};
 
-use super::{DRIVERS, UNKNOWN, facts, names, statistics};
+use super::{DRIVERS, Limit, UNKNOWN, facts, limit, names, statistics};
 
 #[test]
 fn names_are_unique_and_rows_have_sources() {
@@ -29,6 +29,14 @@ fn a_row_s_interrupt_names_fit_their_examples() {
             assert_eq!(first, Some(name), "{}: {}", row.names[0], name.example);
         }
     }
+}
+
+#[test]
+fn limits_by_statistic() {
+    assert_eq!(limit(Some("ena"), "pps_allowance_exceeded"), Some(Limit::Packets));
+    assert_eq!(limit(Some("ixgbe"), "pps_allowance_exceeded"), None);
+    assert_eq!(limit(Some("ena"), "conntrack_allowance_available"), None, "what is left");
+    assert_eq!(limit(None, "rx-hw-drop-ratelimits"), Some(Limit::RateIn), "of the kernel");
 }
 
 /// Texts for people list drivers in the order of the table.

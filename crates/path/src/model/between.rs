@@ -124,6 +124,10 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         let old = before.rx_queues.get(index)?.drops?;
         Some((*index, counters.drops?.checked_sub(old)? as f64 / seconds))
     };
+    let limited = |(statistic, count): (&String, &u64)| {
+        let old = before.limited.get(statistic)?;
+        Some((statistic.clone(), count.checked_sub(*old)? as f64 / seconds))
+    };
     NicRates {
         name,
         rx_packets: rate(|c| c.rx_packets),
@@ -134,6 +138,7 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         // A driver may count the same loss as both: only the larger one is certain.
         rx_missed: rate(|c| c.rx_missed).max(rate(|c| c.rx_fifo)),
         queues: after.rx_queues.iter().filter_map(queue).collect(),
+        limited: after.limited.iter().filter_map(limited).collect(),
         queue_drops: after.rx_queues.iter().filter_map(drops).collect(),
     }
 }
@@ -330,13 +335,29 @@ mod tests {
     #[test]
     fn a_queue_that_came_or_began_anew_is_left_out() {
         let nic = |queues: &[(u32, u64)]| {
-            let counted = |packets| QueueCounters { packets, drops: Some(packets / 10), bytes: None };
+            let counted =
+                |packets| QueueCounters { packets, drops: Some(packets / 10), ..QueueCounters::default() };
             let rx_queues = queues.iter().map(|(queue, packets)| (*queue, counted(*packets))).collect();
             NicCounters { rx_queues, ..NicCounters::default() }
         };
         let rates = nic_rates(2, nic(&[(0, 100), (1, 7_000), (3, 50)]), nic(&[(0, 140), (1, 5), (2, 9_000)]));
         assert_eq!(rates.queues, BTreeMap::from([(0, 20.0)]));
         assert_eq!(rates.queue_drops, BTreeMap::from([(0, 2.0)]));
+    }
+
+    #[test]
+    fn a_limit_that_was_not_counted_before_has_no_rate() {
+        let nic = |counts: &[(&str, u64)]| {
+            let limited = counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+            NicCounters { limited, ..NicCounters::default() }
+        };
+        let rates = nic_rates(
+            2,
+            nic(&[("pps", 100), ("bw", 7), ("old", 9)]),
+            nic(&[("pps", 140), ("bw", 7), ("new", 5)]),
+        );
+        let expected = [("pps", 20.0), ("bw", 0.0)].map(|(name, rate)| (name.to_owned(), rate));
+        assert_eq!(rates.limited, expected.into());
     }
 
     /// igb counts packets without a buffer only as FIFO errors: such losses were once missed.

@@ -184,6 +184,10 @@ pub struct NicRates {
     /// Packets received by queue index, if the kernel reports it; queues that were missing at either end, or
     /// restarted counting, are left out.
     pub queues: BTreeMap<u32, f64>,
+    /// Packets that limits of the host delayed or dropped, by the name of the statistic ([`crate::drivers::limit`]); empty
+    /// if they are not counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limited: BTreeMap<String, f64>,
     /// Packets that device or driver dropped by queue index, if counted; as for `queues`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue_drops: BTreeMap<u32, f64>,

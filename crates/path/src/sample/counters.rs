@@ -110,6 +110,8 @@ pub struct NicCounters {
     pub rx_fifo: u64,
     /// Counters of each receive queue by index, if the kernel or the driver reports them.
     pub rx_queues: BTreeMap<u32, parse::QueueCounters>,
+    /// Packets that limits of the host delayed or dropped, by the name of the statistic; empty if not counted.
+    pub limited: BTreeMap<String, u64>,
 }
 
 impl Counters {
@@ -209,7 +211,7 @@ fn nic(
     virtuals: &VirtualNics,
     queues: &queue_counts::ByKernel,
 ) -> Option<NicCounters> {
-    let rx_queues = queue_counts::receive_queues(host, raw, queues);
+    let queue_counts::Counted { rx_queues, limited } = queue_counts::counted(host, raw, queues);
     if let Some(row) = virtuals.get(raw) {
         let parse::NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets } = *row;
         let lost = NicCounters { rx_dropped, rx_queues, ..NicCounters::default() };
@@ -228,6 +230,7 @@ fn nic(
         // Recordings made before this was read do not have it.
         rx_fifo: driver.and_then(|_| count("rx_fifo_errors")).unwrap_or_default(),
         rx_queues,
+        limited,
     })
 }
 

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Hardware, Irq, hardware, read, vmbus};
+use super::hardware::{self, DriverStatistics};
+use super::{Hardware, Irq, read, vmbus};
 use crate::drivers;
-use rxlab_base::parse::ethtool::{Channels, Count, QueueStatistics};
+use rxlab_base::parse::ethtool::{Channels, Count};
 use rxlab_base::parse::{Holder, NetdevQueue};
 use rxlab_base::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 use rxlab_sys::Host;
@@ -39,8 +40,8 @@ pub struct RawNic {
     pub napi: NapiSettings,
     /// Facts from driver and bus.
     pub hardware: Hardware,
-    /// Those of the driver's own statistics that count packets by queue.
-    pub queue_statistics: Fact<QueueStatistics>,
+    /// Those of the driver's own statistics that are read.
+    pub statistics: Fact<DriverStatistics>,
 }
 
 impl RawNic {
@@ -215,7 +216,7 @@ fn one(
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
         napi,
-        queue_statistics: hardware::queue_statistics(host, &name, &hardware, rx_queues),
+        statistics: hardware::statistics(host, &name, &hardware, rx_queues),
         hardware,
         driver,
         ifindex,

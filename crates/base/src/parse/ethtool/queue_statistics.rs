@@ -75,9 +75,37 @@ impl QueueStatistics {
             *sum = Some(sum.unwrap_or(0).wrapping_add(*value));
         }
         let counters = |[packets, bytes, drops]: [Option<u64>; 3]| {
-            Some(QueueCounters { packets: packets?, bytes, drops })
+            Some(QueueCounters { packets: packets?, bytes, drops, limited: None })
         };
         Ok(queues.into_iter().filter_map(|(queue, sums)| Some((queue, counters(sums)?))).collect())
+    }
+}
+
+/// Positions of single statistics among those of a driver.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NamedStatistics {
+    total: usize,
+    positions: Vec<(usize, &'static str)>,
+}
+
+impl NamedStatistics {
+    /// Positions of the statistics among `names` that are also in `wanted`.
+    pub fn new(wanted: impl Iterator<Item = &'static str> + Clone, names: &[String]) -> Self {
+        let position = |(position, name): (usize, &String)| {
+            Some((position, wanted.clone().find(|wanted| name.trim() == *wanted)?))
+        };
+        Self { total: names.len(), positions: names.iter().enumerate().filter_map(position).collect() }
+    }
+
+    /// True if the driver has none of them.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// The counters by name, from the values of all statistics; none if their number changed.
+    pub fn counters(&self, values: &[u64]) -> BTreeMap<&'static str, u64> {
+        let same = self.positions.iter().filter(|_| values.len() == self.total);
+        same.filter_map(|(position, name)| Some((*name, *values.get(*position)?))).collect()
     }
 }
 
@@ -114,7 +142,7 @@ impl QueueNames {
 mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-    use super::{QueueNames, QueueStatistics};
+    use super::{NamedStatistics, QueueNames, QueueStatistics};
 
     const NUMBERED: QueueNames =
         QueueNames { heading: None, packets: &["rx#_packets"], bytes: &["rx#_bytes"], drops: &["rx#_drops"] };
@@ -167,6 +195,16 @@ mod tests {
     fn statistics_that_moved_count_nothing() {
         let names = ["rx0_packets".to_owned(), "rx0_bytes".to_owned()];
         assert!(QueueStatistics::new(&[NUMBERED], &names, 1).counters(&[1, 2, 3]).is_err());
+    }
+
+    #[test]
+    fn single_statistics_by_name() {
+        let names = ["suspend", "pps_exceeded", " bw_exceeded", "queue_0_tx_cnt"].map(str::to_owned);
+        let wanted = ["bw_exceeded", "pps_exceeded", "other_exceeded"];
+        let named = NamedStatistics::new(wanted.into_iter(), &names);
+        assert_eq!(named.counters(&[1, 2, 3, 4]), [("bw_exceeded", 3), ("pps_exceeded", 2)].into());
+        assert_eq!(named.counters(&[1, 2, 3]), [].into(), "their number changed");
+        assert!(NamedStatistics::new(wanted.into_iter(), &names[3..]).is_empty());
     }
 
     proptest! {
