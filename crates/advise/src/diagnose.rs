@@ -27,6 +27,7 @@ mod interrupt_rate;
 mod irq_on_isolated_cpu;
 mod irq_on_wrong_node;
 mod irqbalance_fights_manual_affinity;
+mod limited_by_the_host;
 mod limited_elsewhere;
 mod moderation_hurts_latency;
 mod one_core_hotspot;
@@ -217,6 +218,7 @@ pub const RULES: &[Rule] = &[
     backlog_drops::RULE,
     too_few_queues::RULE,
     queues_share_a_cpu::RULE,
+    limited_by_the_host::RULE,
     ring_overruns::RULE,
     hash_imbalance::RULE,
     tunnel_one_flow::RULE,
@@ -273,10 +275,26 @@ const SUPERSEDED: &[(&Rule, &[&Rule])] = &[
     ),
 ];
 
+/// Rules that advise to spread receive work before a CPU is full of it: to no effect on an interface whose traffic the host
+/// limits.
+const FOR_GROWTH: &[&Rule] = &[
+    &one_core_hotspot::RULE,
+    &too_few_queues::RULE,
+    &queues_share_a_cpu::RULE,
+    &hash_imbalance::RULE,
+    &single_queue_no_rps::RULE,
+];
+
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].
 pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.findings(model, rates)).collect();
     drop_superseded(&mut findings);
+    let is_bound =
+        |name: &NicName| model.nic(name).is_some_and(|nic| limited_by_the_host::bound(rates, nic).is_some());
+    findings.retain(|finding| {
+        let for_growth = FOR_GROWTH.iter().any(|rule| rule.id == finding.id);
+        !for_growth || finding.severity == Severity::Critical || !finding.nic.as_ref().is_some_and(is_bound)
+    });
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use super::workload::{Landing, landings};
-use super::{Finding, elsewhere, one_core_hotspot};
+use super::{Finding, elsewhere, limited_by_the_host, one_core_hotspot};
 use rxlab_base::number::{count, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
@@ -198,9 +198,12 @@ fn cannot_matter(why: &str) -> String {
     )
 }
 
-/// The reason, if the link of the interface that the hot CPU serves is full.
+/// The reason, if the interface that the hot CPU serves carries all that its link or the host lets it.
 fn link(model: &Model, rates: &Rates, hot: &CpuRegime) -> Option<String> {
     let (nic, _) = carrier(model, rates, hot.cpu)?;
+    if let Some(limit) = limited_by_the_host::bound(rates, nic) {
+        return Some(limit);
+    }
     let link = full_link(nic, rates)?;
     Some(format!("{} {} at {} of its link speed", nic.name, link.way, percent(link.part)))
 }

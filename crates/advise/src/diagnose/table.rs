@@ -158,6 +158,7 @@ fn no_setting_is_a_finding_on_a_quiet_machine() {
             let few = 50.0 / nic.rx_packets.max(nic.tx_packets).max(50.0);
             let rates = [&mut nic.rx_packets, &mut nic.rx_bytes, &mut nic.tx_packets, &mut nic.tx_bytes];
             let rates = rates.into_iter().chain([&mut nic.rx_missed]);
+            let rates = rates.chain(nic.limited.values_mut());
             rates.chain(nic.queues.values_mut()).for_each(|rate| *rate *= few);
         }
         let interrupts = host.rates.irqs.iter_mut().flat_map(|irq| irq.per_cpu.values_mut());

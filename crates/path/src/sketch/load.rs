@@ -92,6 +92,13 @@ impl Sketch {
         })
     }
 
+    /// Packets/s over a limit of the host, by the statistic.
+    pub fn limited(self, name: &str, statistic: &str, rate: f64) -> Self {
+        self.nic_rates(name, |rates| {
+            rates.limited.insert(statistic.to_owned(), rate);
+        })
+    }
+
     /// Bytes/s that an interface receives and sends.
     pub fn bytes(self, name: &str, rx: f64, tx: f64) -> Self {
         self.nic_rates(name, |rates| (rates.rx_bytes, rates.tx_bytes) = (rx, tx))
