@@ -7,7 +7,7 @@ use super::threads::{self, ThreadsOf};
 use super::throttling::{self, Throttlings};
 use super::{Inventory, ProcessTimes, RawNic, Transport, busiest, power, queue_counts, read, socket_queues};
 use rxlab_base::parse;
-use rxlab_base::units::{CpuId, Fact, NicName};
+use rxlab_base::units::{CpuId, CpuMask, Fact, NicName};
 use rxlab_sys::Host;
 
 /// All counters of one moment. They only ever grow, or wrap, within one boot: they must be compared only with counters
@@ -129,7 +129,7 @@ impl Counters {
         let raw = inventory.nics.known().into_iter().flatten();
         let nics =
             raw.filter_map(|raw| Some((raw.name.clone(), nic(host, raw, &virtuals, &queues)?))).collect();
-        let (cpus, softnet) = per_cpu(softirqs, softnet);
+        let (cpus, softnet) = per_cpu(softirqs, softnet, online(&interrupts, &times).as_ref());
         let taken_ns = before + (after - before) / 2;
         let processes = busiest::times(host, inventory);
         Self {
@@ -150,11 +150,12 @@ impl Counters {
     }
 }
 
-/// Joins the two sources by CPU. Rows of old kernels name no CPU; they are matched by position only if
-/// there is exactly one row for each CPU of /proc/softirqs, which lists all possible CPUs.
+/// Joins the two sources by CPU. Rows of old kernels name no CPU: they are those of the online CPUs, in order
+/// (`softnet_seq_start`). `/proc/softirqs` lists all possible CPUs.
 fn per_cpu(
     softirqs: Fact<BTreeMap<CpuId, parse::SoftirqRuns>>,
     softnet: Fact<Vec<parse::SoftnetRow>>,
+    online: Option<&CpuMask>,
 ) -> (Fact<BTreeMap<CpuId, CpuCounters>>, Fact<()>) {
     let cpus = softirqs.map(|softirqs| {
         let count = |(cpu, softirqs)| (cpu, CpuCounters { softirqs, ..CpuCounters::default() });
@@ -164,17 +165,32 @@ fn per_cpu(
         return (cpus, softnet.map(|_| ()));
     };
     let softnet = softnet.parse(|rows| {
-        let by_position: Vec<CpuId> = cpus.keys().copied().collect();
         let unnamed = rows.iter().any(|row| row.cpu.is_none());
-        if unnamed && rows.len() != by_position.len() {
-            return Err(format!("/proc/net/softnet_stat: {} rows without a CPU number", rows.len()));
+        let in_order: Vec<CpuId> = online.filter(|_| unnamed).into_iter().flat_map(CpuMask::iter).collect();
+        if unnamed && rows.len() != in_order.len() {
+            let rows = rows.len();
+            return Err(format!(
+                "/proc/net/softnet_stat: {rows} rows without a CPU number, {} online CPUs",
+                in_order.len()
+            ));
         }
-        for (row, position) in rows.iter().zip(by_position.iter().chain(std::iter::repeat(&CpuId(0)))) {
-            cpus.entry(row.cpu.unwrap_or(*position)).or_default().softnet = *row;
+        for (position, row) in rows.iter().enumerate() {
+            if let Some(cpu) = row.cpu.or_else(|| in_order.get(position).copied()) {
+                cpus.entry(cpu).or_default().softnet = *row;
+            }
         }
         Ok(())
     });
     (Fact::Known(cpus), softnet)
+}
+
+/// The online CPUs, as two files list them.
+fn online(
+    interrupts: &Fact<parse::Interrupts>,
+    times: &Fact<BTreeMap<CpuId, parse::CpuTimes>>,
+) -> Option<CpuMask> {
+    let by_times = || Some(times.known()?.keys().copied().collect());
+    interrupts.known().map(|interrupts| interrupts.cpus.clone()).or_else(by_times)
 }
 
 /// Counters of virtual interfaces from one file: there may be thousands, with six files each. Devices have counters of
@@ -256,7 +272,7 @@ mod tests {
     use super::{Counters, CpuCounters, per_cpu};
     use crate::sample::{Inventory, Scope};
     use rxlab_base::parse::{self, SoftnetRow};
-    use rxlab_base::units::{CpuId, Fact};
+    use rxlab_base::units::{CpuId, CpuMask, Fact};
     use rxlab_sys::RecordedHost;
 
     fn softirqs() -> Fact<BTreeMap<CpuId, parse::SoftirqRuns>> {
@@ -309,23 +325,36 @@ mod tests {
         assert_eq!(counted.collect::<Vec<_>>(), [(7, 14, 7), (2, 5, 40), (7, 14, 7)]);
     }
 
+    fn cpus(list: &str) -> CpuMask {
+        list.parse().expect("a list")
+    }
+
     #[test]
     fn named_rows_go_to_their_cpu() {
         let row = SoftnetRow { cpu: Some(CpuId(1)), processed: 9, ..SoftnetRow::default() };
-        let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row]));
+        let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row]), None);
         assert_eq!(softnet, Fact::Known(()));
         let cpus = cpus.known().expect("known").clone();
         assert_eq!(cpus[&CpuId(1)], CpuCounters { softirqs: [0, 0, 2, 4, 0, 0, 0, 0, 0, 0], softnet: row });
         assert_eq!(cpus[&CpuId(0)].softnet.processed, 0);
     }
 
+    /// With more possible than online CPUs, packets by CPU were unknown and shown as 0.
     #[test]
-    fn unnamed_rows_count_only_when_every_cpu_has_one() {
-        let row = SoftnetRow { processed: 9, ..SoftnetRow::default() };
-        let (_, softnet) = per_cpu(softirqs(), Fact::Known(vec![row]));
-        assert!(matches!(softnet, Fact::Broken(_)));
-        let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row, row]));
-        assert_eq!(softnet, Fact::Known(()));
-        assert_eq!(cpus.known().expect("known")[&CpuId(1)].softnet.processed, 9);
+    fn unnamed_rows_are_the_online_cpus_in_order() {
+        let row = |processed| SoftnetRow { processed, ..SoftnetRow::default() };
+        let rows = || Fact::Known(vec![row(7), row(9)]);
+        let packets = |online: &str| {
+            let softirqs =
+                parse::softirqs("CPU0 CPU1 CPU2 CPU3\nNET_TX: 1 2 3 4\nNET_RX: 3 4 5 6\n").expect("valid");
+            let (counted, softnet) = per_cpu(Fact::Known(softirqs), rows(), Some(&cpus(online)));
+            let counted = counted.known().expect("known").clone();
+            softnet.known().map(|()| counted.values().map(|cpu| cpu.softnet.processed).collect::<Vec<_>>())
+        };
+        assert_eq!(packets("0-1"), Some(vec![7, 9, 0, 0]));
+        assert_eq!(packets("1,3"), Some(vec![0, 7, 0, 9]));
+        assert_eq!(packets("0-3"), None, "two rows for four CPUs");
+        let (_, softnet) = per_cpu(softirqs(), rows(), None);
+        assert!(matches!(softnet, Fact::Broken(_)), "which are online is unknown");
     }
 }
