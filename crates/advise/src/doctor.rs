@@ -17,8 +17,8 @@ use crate::diagnose::{Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_wi
 use crate::plan::{Options, Policy, Proposal, Spread, Variable, spread};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
-use rxlab_path::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
-use rxlab_path::model::{Identity, Model, Nic, Rates};
+use rxlab_path::evidence::{Headroom, TRAFFIC, headroom, loopback_share, receive_time, received, tier};
+use rxlab_path::model::{CpuRates, Identity, Model, Nic, Rates};
 use rxlab_setting::{Plan, Setting, set_of, trial_of, trial_of_plan};
 
 /// All results of one sample of a machine.
@@ -58,18 +58,25 @@ pub struct DoctorReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
-    /// The CPU with the most receive time.
+    /// The CPU with the most receive time; `None` if CPU times are unknown.
     pub busiest: Option<CpuId>,
     /// Its receive time, as a fraction of wall time.
-    pub receive_time: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_time: Option<f64>,
     /// Accuracy of the receive time: `exact`, `tick-sampled`, `accuracy unknown`.
     pub tier: String,
-    /// Packets per second that went up the stack on all CPUs.
-    pub packets: f64,
-    /// Backlog drops per second on all CPUs.
-    pub dropped: f64,
-    /// Capacity as a multiple of today's load.
-    pub headroom: Headroom,
+    /// Packets per second that interfaces other than `lo` receive.
+    #[serde(default)]
+    pub received: f64,
+    /// Packets per second that went up the stack on all CPUs; `None` if they are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<f64>,
+    /// Backlog drops per second on all CPUs; `None` if they are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<f64>,
+    /// Capacity as a multiple of today's load; `None` if CPU times are unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headroom: Option<Headroom>,
     /// Interfaces whose receive work is not included, because threads do it whose time is not visible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<NicName>,
@@ -130,6 +137,8 @@ impl DoctorReport {
             "no verdict"
         } else if self.is_worth_a_trial() {
             "no finding, but settings are worth a trial"
+        } else if self.load.received < TRAFFIC {
+            "no traffic"
         } else {
             "nothing to do"
         }
@@ -338,6 +347,9 @@ fn next(plan: &Plan, nics: &[NicName], program: &str) -> Option<String> {
 
 /// Reason for no verdict on steering: receive time is not visible, or is the sender's.
 fn refused(model: &Model, rates: &Rates) -> Option<String> {
+    if let Some(why) = &rates.masked {
+        return Some(format!("CPU times are unknown: {why}"));
+    }
     let unseen = rates.unseen.first();
     let unseen =
         unseen.map(|nic| format!("packets of {nic} are received by threads whose time is not visible"));
@@ -363,13 +375,17 @@ fn concerned(findings: &[Finding]) -> Vec<&NicName> {
 
 fn load(model: &Model, rates: &Rates) -> Load {
     let busiest = rates.cpus.iter().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b)));
+    let counted = |value: fn(&CpuRates) -> f64| {
+        (!rates.uncounted && busiest.is_some()).then(|| rates.cpus.iter().map(value).sum())
+    };
     Load {
         busiest: busiest.map(|cpu| cpu.cpu),
-        receive_time: busiest.map_or(0.0, receive_time),
+        receive_time: busiest.map(receive_time),
         tier: tier(rates).to_owned(),
-        packets: rates.cpus.iter().map(|cpu| cpu.packets).sum(),
-        dropped: rates.cpus.iter().map(|cpu| cpu.dropped).sum(),
-        headroom: headroom(rates),
+        received: received(model, rates),
+        packets: counted(|cpu| cpu.packets),
+        dropped: counted(|cpu| cpu.dropped),
+        headroom: busiest.map(|_| headroom(rates)),
         unseen: rates.unseen.clone(),
         thread: thread_room(model, rates),
     }
@@ -680,6 +696,10 @@ mod tests {
         // Only figures may change, by their last bit: JSON is decimal.
         assert_eq!(again.findings, report.findings);
         assert_eq!(again.plans[2].plan, report.plans[2].plan);
-        assert!((again.load.headroom.machine - report.load.headroom.machine).abs() < 1e-9);
+        assert!(
+            (again.load.headroom.expect("kept").machine - report.load.headroom.expect("measured").machine)
+                .abs()
+                < 1e-9
+        );
     }
 }

@@ -211,6 +211,14 @@ pub fn names(choose: impl Fn(&Driver) -> bool) -> Vec<&'static str> {
     DRIVERS.iter().filter(|row| choose(row)).filter_map(|row| row.names.first().copied()).collect()
 }
 
+/// True if an interrupt's name has the form that some driver gives to those of its queues. A bare number behind a dash says
+/// nothing.
+pub fn names_a_queue(action: &str) -> bool {
+    let name = action.split('@').next().unwrap_or(action);
+    let forms = DRIVERS.iter().flat_map(|row| row.irqs).filter(|form| form.ending != "-#");
+    forms.into_iter().any(|form| form.numbers_in(name).is_some())
+}
+
 /// Statistics to try for a driver: its own, then those of the others.
 pub fn statistics(driver: Option<&str>) -> impl Iterator<Item = &'static QueueNames> {
     static ALL: LazyLock<Vec<&QueueNames>> = LazyLock::new(|| {

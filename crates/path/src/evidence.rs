@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CpuRates, Fact, Irq, IrqRates, Model, Nic, NicKind, Rates, RxQueue};
+use crate::drivers::names_a_queue;
+use crate::model::{CpuRates, Fact, Irq, IrqRates, Model, Nic, NicKind, NicRates, Rates, RxQueue};
 use rxlab_base::units::{CpuId, CpuMask};
 
 /// Packets/s from which an interface counts as carrying traffic. Below it, even at 10 us per packet,
@@ -101,6 +102,12 @@ pub fn loopback_share(model: &Model, rates: &Rates) -> Option<f64> {
 /// its time.
 pub fn may_be_lo(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     share_of_lo(model, rates).is_some() && !brought_by_a_device(model, rates, cpu)
+}
+
+/// Packets per second received on interfaces other than `lo`.
+pub fn received(model: &Model, rates: &Rates) -> f64 {
+    let passes = |nic: &&NicRates| model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback);
+    rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum()
 }
 
 /// Packets per second received on `lo`.
@@ -259,6 +266,24 @@ pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a I
     let is_device = |irq: &IrqRates| irq.per_cpu.values().filter(|rate| **rate >= TRAFFIC).count() == 1;
     let often = often(rates, cpu).filter(|(irq, _)| is_device(irq) && !own(irq));
     often.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The same for an interrupt that is a NIC's of another network namespace, as far as that can be inferred: it has the name of
+/// a queue's, and the interfaces here bring less than half of the CPU's packets.
+pub fn of_another_namespace<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
+    let found = foreign(model, rates, cpu)?;
+    let may_come = |queue: &RxQueue| {
+        let lands = irq_cpus(queue, model, rates);
+        lands.is_empty() || lands.contains(cpu) || is_steered(model, queue, cpu)
+    };
+    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
+    let queues = nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+    let brought: f64 = queues
+        .filter(|(_, queue)| may_come(queue))
+        .map(|(nic, queue)| queue_packets(nic, queue, rates))
+        .sum();
+    let accounted = brought >= rates.cpu(cpu)?.packets / 2.0;
+    (!accounted && found.0.action.split(", ").any(names_a_queue)).then_some(found)
 }
 
 /// True if packets of an unknown queue may come to a CPU: an interrupt that is not known to be a queue's fires often there, or

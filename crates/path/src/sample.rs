@@ -13,6 +13,7 @@ mod irqbalance;
 mod irqs;
 mod links;
 mod listeners;
+mod masked;
 mod namespaces;
 mod nics;
 mod power;
@@ -69,6 +70,8 @@ pub struct Inventory {
     pub identity: Identity,
     /// CPUs that are present.
     pub cpus: Fact<Vec<Cpu>>,
+    /// The reason that CPU times are not those of the kernel's CPUs, if so.
+    pub masked_times: Option<String>,
     /// Network interfaces of the sampled namespace.
     pub nics: Fact<Vec<RawNic>>,
     /// Interfaces whose names are not UTF-8, escaped: nothing else about them can be read.
@@ -116,9 +119,11 @@ impl Inventory {
         let nics = nics::take(host, &queues, |nic| scope.in_full(nic));
         let seen = processes::see(host);
         let irqbalance = processes::irqbalance(host, &seen);
+        let masked = masked::take(host);
         Self {
             identity: Identity::take(host),
-            cpus: cpus::take(host),
+            cpus: masked.cpus.map_or_else(|| cpus::take(host), Fact::Broken),
+            masked_times: masked.times,
             queues,
             napis: read::asked(host, &Query::Napis, parse::netdev_napis),
             links: links::take(host, nics.known().map(Vec::as_slice).unwrap_or_default()),

@@ -22,9 +22,9 @@ use super::{Finding, elsewhere, limited_by_the_host, one_core_hotspot};
 use rxlab_base::number::{count, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, busy, carrier, full_link, loopback_share, lost, queue_packets, receiving, tier,
+    LOST, TRAFFIC, busy, carrier, full_link, loopback_share, lost, queue_packets, received, receiving, tier,
 };
-use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
 
 /// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
 /// receive work of a CPU stays there whatever is set (field case A: 98 to 48.5 %).
@@ -140,12 +140,8 @@ pub type Planned<'a> = &'a dyn Fn(&Nic, Family) -> Result<Option<CpuMask>, Strin
 /// unseen threads poll an interface with traffic. Families without a plan are not worth a trial, except a virtual
 /// function and moderation, which may help most.
 pub fn regime(model: &Model, rates: &Rates, findings: &[Finding], planned: Planned<'_>) -> Option<Regime> {
-    let passes = |nic: &&rxlab_path::model::NicRates| {
-        model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback)
-    };
-    let traffic: f64 = rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum();
     let unseen = rates.unseen.iter().filter_map(|name| rates.nic(name)).any(|nic| nic.rx_packets >= TRAFFIC);
-    if traffic < TRAFFIC || loopback_share(model, rates).is_some() || unseen {
+    if received(model, rates) < TRAFFIC || loopback_share(model, rates).is_some() || unseen {
         return None;
     }
     let receive = elsewhere::without(model, rates);

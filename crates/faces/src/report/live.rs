@@ -49,7 +49,6 @@ pub struct LiveFrame {
     /// Open transactions of rxlab.
     pub applied: Arc<Applied>,
     /// The verdict if there are no findings.
-    #[serde(skip)]
     pub verdict: &'static str,
     /// Reason for no verdict on steering, if there is none.
     pub refused: Option<String>,
@@ -203,7 +202,7 @@ impl LiveFrame {
         let (load, worst) = (&self.load, self.findings.iter().map(|finding| finding.severity).max());
         let busiest = load.busiest.map_or_else(
             || "no CPU".to_owned(),
-            |cpu| format!("CPU {cpu} {} receiving", percent(load.receive_time)),
+            |cpu| format!("CPU {cpu} {} receiving", percent(load.receive_time.unwrap_or_default())),
         );
         let findings = worst.map_or("no findings".to_owned(), |worst| {
             let same = self.findings.iter().filter(|finding| finding.severity == worst).count();
@@ -212,7 +211,9 @@ impl LiveFrame {
                 Severity::Warning | Severity::Note => plural(same, &worst.to_string()),
             }
         });
-        format!("{busiest}, {} packets/s, {}, {findings}", count(load.packets), drops(load.dropped))
+        let packets = load.packets.map(|packets| format!("{} packets/s", count(packets)));
+        let figures = [Some(busiest), packets, load.dropped.map(drops), Some(findings)];
+        figures.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// Lines for a pipe: the machine, and findings that changed.

@@ -66,12 +66,12 @@ fn head(app: &App, width: usize, look: Look) -> Line<'static> {
         parts.push((6, Span::styled(moment, if is_past { look.selected() } else { Style::new() })));
         let load = &frame.load;
         let alarm = |is_bad: bool| if is_bad { look.severity(Severity::Critical) } else { Style::new() };
-        if let Some(cpu) = load.busiest {
-            let text = format!("CPU {cpu} {} receiving", percent(load.receive_time));
-            parts.push((5, Span::styled(text, alarm(load.receive_time >= 0.9))));
+        if let Some((cpu, time)) = load.busiest.zip(load.receive_time) {
+            let text = format!("CPU {cpu} {} receiving", percent(time));
+            parts.push((5, Span::styled(text, alarm(time >= 0.9))));
         }
-        parts.push((3, Span::raw(format!("{} packets/s", count(load.packets)))));
-        parts.push((4, Span::styled(drops(load.dropped), alarm(load.dropped > 0.0))));
+        parts.extend(load.packets.map(|packets| (3, Span::raw(format!("{} packets/s", count(packets))))));
+        parts.extend(load.dropped.map(|rate| (4, Span::styled(drops(rate), alarm(rate > 0.0)))));
     }
     let length = |parts: &[(u8, Span<'_>)]| parts.iter().map(|(_, part)| part.width() + 2).sum::<usize>();
     while length(&parts) > width + 2 && parts.len() > 1 {

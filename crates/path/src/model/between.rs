@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::rates::{CpuRates, IrqRates, NicRates, Rates};
 use crate::sample::{Counters, Inventory, NicCounters};
 use rxlab_base::parse::{InterruptLine, QueueCounters};
-use rxlab_base::units::{CpuId, Fact, IrqId, NicName};
+use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName};
 
 /// A running machine accounts CPU time in ticks of 10 ms: over fewer than ten ticks, no change proves
 /// nothing.
@@ -36,21 +36,25 @@ impl Rates {
             return Err(IntervalError::NoTime);
         }
         let seconds = (current.taken_ns - previous.taken_ns) as f64 / 1e9;
+        let masked = masked(previous).and(masked(current));
+        let unknown = BTreeMap::new();
         let (before, after) = match (&previous.times, &current.times) {
+            _ if masked.is_some() => (&unknown, &unknown),
             (Fact::Known(before), Fact::Known(after)) => (before, after),
             (Fact::Known(_), times) | (times, _) => {
                 return Err(IntervalError::NoTimes(gap("CPU times", times).unwrap_or_default()));
             }
         };
-        if before == after && seconds >= TICKS_FOR_SURE {
+        if masked.is_none() && before == after && seconds >= TICKS_FOR_SURE {
             return Err(IntervalError::Still);
         }
+        let uncounted = [previous, current].iter().any(|of| of.softnet.known().is_none());
         let polled = cpu::polled(previous, current, seconds);
         let cpus = before
             .iter()
             .filter_map(|(cpu, before)| Some(cpu::time_shares(*cpu, *before, *after.get(cpu)?)))
             .map(|rates| CpuRates { napi: polled.get(&rates.cpu).copied().unwrap_or_default(), ..rates })
-            .map(|rates| cpu::add_events(rates, previous, current, seconds))
+            .map(|rates| cpu::add_events(rates, previous, current, (seconds, !uncounted)))
             .collect();
         let nics = previous
             .nics
@@ -61,7 +65,9 @@ impl Rates {
             cpus,
             nics: nics.collect(),
             irqs: irqs(previous, current, seconds),
-            gaps: gaps(current),
+            gaps: gaps(current, masked.as_deref()),
+            uncounted,
+            masked,
             ..Self::default()
         })
     }
@@ -90,8 +96,24 @@ impl Rates {
     }
 }
 
-fn gaps(counters: &Counters) -> Vec<String> {
+/// The reason that CPU times are not those of the kernel's CPUs, if so. The kernel lists the online CPUs in /proc/interrupts;
+/// /proc/stat has them all, and with some vendors' kernels the offline ones.
+fn masked(counters: &Counters) -> Option<String> {
+    match (&counters.times, &counters.interrupts) {
+        (Fact::Broken(why), _) if counters.is_masked => Some(why.clone()),
+        (Fact::Known(times), Fact::Known(interrupts)) => {
+            let timed: CpuMask = times.keys().copied().collect();
+            let online = &interrupts.cpus;
+            let differs = !online.difference(&timed).is_empty();
+            differs.then(|| format!("/proc/stat has CPUs {timed}, /proc/interrupts has CPUs {online}"))
+        }
+        _ => None,
+    }
+}
+
+fn gaps(counters: &Counters, masked: Option<&str>) -> Vec<String> {
     let gaps = [
+        masked.map(|why| format!("CPU times: {why}")),
         gap("softirq counts", &counters.cpus),
         gap("packets by CPU", &counters.softnet),
         gap("interrupt counts", &counters.interrupts),
@@ -304,6 +326,47 @@ mod tests {
         broken.times = Fact::Broken("/proc/stat: line 2: `x` is not a counter".into());
         let error = Rates::between(&whole, &broken).expect_err("no times");
         assert_eq!(error.to_string(), "no CPU times: /proc/stat: line 2: `x` is not a counter");
+    }
+
+    /// A container under lxcfs: CPU 3 of /proc/stat was taken for CPU 3 of the kernel.
+    #[test]
+    fn times_of_a_container_are_not_those_of_the_kernel_s_cpus() {
+        let at = |seconds, cpus: &[u32], header: &str, is_masked| {
+            let cpus: Vec<_> =
+                cpus.iter().map(|cpu| (*cpu, times(seconds * 100, 7), CpuCounters::default())).collect();
+            let mut counters = counters(seconds, &cpus);
+            counters.interrupts =
+                Fact::Known(rxlab_base::parse::interrupts(&format!("{header}\n")).expect("valid"));
+            if is_masked {
+                (counters.times, counters.is_masked) = (Fact::Broken("by lxcfs".to_owned()), true);
+            }
+            counters
+        };
+        let rates = |first: Counters, last: Counters| Rates::between(&first, &last).expect("an interval");
+        let by_mount = rates(at(1, &[0], "CPU0", true), at(2, &[0], "CPU0", true));
+        assert_eq!((by_mount.masked.as_deref(), by_mount.cpus.len()), (Some("by lxcfs"), 0));
+        assert!(by_mount.gaps.contains(&"CPU times: by lxcfs".to_owned()), "{:?}", by_mount.gaps);
+        let by_number =
+            |cpus: &[u32], header| rates(at(1, cpus, header, false), at(2, cpus, header, false)).masked;
+        assert_eq!(
+            by_number(&[0, 1], "CPU8 CPU9 CPU30").as_deref(),
+            Some("/proc/stat has CPUs 0-1, /proc/interrupts has CPUs 8-9,30")
+        );
+        assert_eq!(by_number(&[0, 1], "CPU0 CPU1"), None);
+        assert_eq!(by_number(&[0, 1, 2], "CPU0 CPU1"), None, "offline CPUs have times, too");
+        let came = rates(at(1, &[0], "CPU0 CPU1", false), at(2, &[0, 1], "CPU0 CPU1", false));
+        assert_eq!(came.masked, None, "a CPU that came between two files");
+    }
+
+    #[test]
+    fn rows_that_one_sample_lacks_are_not_0() {
+        let at = |seconds, softnet| Counters {
+            softnet,
+            ..counters(seconds, &[(0, times(seconds, 0), CpuCounters::default())])
+        };
+        let rates = |first, last| Rates::between(&at(1, first), &at(2, last)).expect("an interval").uncounted;
+        assert!(!rates(Fact::Known(()), Fact::Known(())));
+        assert!(rates(Fact::Unsupported, Fact::Known(())) && rates(Fact::Known(()), Fact::Unsupported));
     }
 
     #[test]

@@ -29,6 +29,12 @@ pub struct Rates {
     pub costs: Option<Costs>,
     /// Missing or broken sources, and the values unknown because of them.
     pub gaps: Vec<String>,
+    /// The reason that CPU times are those of a container and not of the kernel's CPUs, if so: then `cpus` is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked: Option<String>,
+    /// True if what softnet_stat counts by CPU is unknown: packets, drops, time squeezes, inter-processor interrupts, flow limit.
+    #[serde(default)]
+    pub uncounted: bool,
     /// Interfaces whose queues are polled by threads none of which is visible: their cost is unknown.
     #[serde(default)]
     pub unseen: Vec<NicName>,

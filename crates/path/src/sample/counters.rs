@@ -16,8 +16,10 @@ use rxlab_sys::Host;
 pub struct Counters {
     /// CLOCK_BOOTTIME, in nanoseconds, in the middle of reading.
     pub taken_ns: u64,
-    /// CPU time by mode and CPU, from `/proc/stat`.
+    /// CPU time by mode and CPU, from `/proc/stat`. Unknown if its CPUs are not the kernel's.
     pub times: Fact<BTreeMap<CpuId, parse::CpuTimes>>,
+    /// True if the times are unknown because a container sees a file of its own.
+    pub is_masked: bool,
     /// `/proc/softirqs` and `/proc/net/softnet_stat` by CPU.
     pub cpus: Fact<BTreeMap<CpuId, CpuCounters>>,
     /// The reason rows of softnet_stat cannot be assigned to CPUs, if so.
@@ -50,6 +52,7 @@ impl Counters {
         Self {
             taken_ns,
             times: Fact::Unsupported,
+            is_masked: false,
             cpus: Fact::Unsupported,
             softnet: Fact::Unsupported,
             interrupts: Fact::Unsupported,
@@ -119,7 +122,10 @@ impl Counters {
     /// [`super::Scope::Counters`] or more. Others are not read, so a new interface needs a new inventory.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         let before = host.now_ns();
-        let times = read::parsed(host, "proc/stat", parse::stat);
+        let times = match &inventory.masked_times {
+            Some(why) => Fact::Broken(why.clone()),
+            None => read::parsed(host, "proc/stat", parse::stat),
+        };
         let softirqs = read::parsed(host, "proc/softirqs", parse::softirqs);
         let softnet = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
         let interrupts = read::interrupts(host, parse::interrupts);
@@ -135,6 +141,7 @@ impl Counters {
         Self {
             taken_ns,
             times,
+            is_masked: inventory.masked_times.is_some(),
             cpus,
             softnet,
             interrupts,

@@ -159,7 +159,9 @@ impl<'a> Page<'a> {
         } else if let Some(regime) = &report.regime
             && let Some(cpu) = regime.cpus.first()
         {
-            let (hottest, machine) = (times(room(cpu.receive)), times(report.load.headroom.machine));
+            let machine =
+                report.load.headroom.map_or_else(|| "unknown".to_owned(), |room| times(room.machine));
+            let hottest = times(room(cpu.receive));
             let cpu = cpu.cpu;
             let line = match thread {
                 Some(thread) => {
@@ -266,14 +268,14 @@ fn thread_room(thread: &ThreadRoom) -> String {
 /// The result without findings, with the figures behind it.
 pub fn nothing(report: &DoctorReport) -> String {
     let load = &report.load;
-    format!(
-        "{}: busiest CPU {} in softirq, {} packets/s, {} ({})",
-        report.verdict(),
-        percent(load.receive_time),
-        count(load.packets),
-        drops(load.dropped),
-        look(report)
-    )
+    let figures = [
+        load.receive_time.map(|time| format!("busiest CPU {} in softirq", percent(time))),
+        load.packets.map(|packets| format!("{} packets/s", count(packets))),
+        load.dropped.map(drops),
+    ];
+    let figures: Vec<String> = figures.into_iter().flatten().collect();
+    let colon = if figures.is_empty() { "" } else { ": " };
+    format!("{}{colon}{} ({})", report.verdict(), figures.join(", "), look(report))
 }
 
 /// Length of the sample.
