@@ -20,6 +20,7 @@ mod app_on_irq_cpu;
 mod arfs_pointless;
 mod arfs_possible;
 mod backlog_drops;
+mod costly_packets;
 mod deep_idle_states;
 mod gro_off;
 mod hash_imbalance;
@@ -30,6 +31,7 @@ mod irqbalance_fights_manual_affinity;
 mod limited_by_the_host;
 mod limited_elsewhere;
 mod moderation_hurts_latency;
+mod not_packets;
 mod one_core_hotspot;
 mod paravirtual_nic;
 mod queues_share_a_cpu;
@@ -57,6 +59,7 @@ mod xdp_before_stack;
 mod xps_mismatch;
 
 pub(crate) use deep_idle_states::{DeepIdle, deep_idle};
+pub(crate) use hash_imbalance::may_be_one_flow;
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
 pub(crate) use irq_on_wrong_node::NEAR;
 pub(crate) use places::Loaded;
@@ -225,6 +228,8 @@ pub const RULES: &[Rule] = &[
     interrupt_rate::RULE,
     time_squeeze::RULE,
     softirq_not_receive::RULE,
+    costly_packets::RULE,
+    not_packets::RULE,
     receive_interference::RULE,
     app_on_irq_cpu::RULE,
     restricted_process::RULE,

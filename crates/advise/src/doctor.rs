@@ -13,7 +13,9 @@ pub use path::{ReceivePath, busiest_paths};
 pub use queues::{NicQueues, QueuePath};
 
 use crate::diagnose::regime::{Family, Regime, regime};
-use crate::diagnose::{Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, thread_room};
+use crate::diagnose::{
+    Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, may_be_one_flow, thread_room,
+};
 use crate::plan::{Options, Policy, Proposal, Spread, Variable, spread};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
@@ -198,6 +200,7 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         }));
         notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
     }
+    plans.iter_mut().for_each(|proposal| predict_no_split(model, rates, proposal));
     findings.iter_mut().for_each(|finding| explain_missing_plans(finding, &plans, &left_out));
     let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
     DoctorReport {
@@ -213,6 +216,24 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         refused,
         notes,
         gaps: rates.gaps.clone(),
+    }
+}
+
+/// Takes the prediction from a plan that hands on the packets of a queue with most of them: it is that of many flows, and no
+/// mask splits one.
+fn predict_no_split(model: &Model, rates: &Rates, proposal: &mut Proposal) {
+    let steers =
+        proposal.plan.settings.iter().any(|planned| matches!(planned.set.knob.as_str(), "rps" | "rfs"));
+    let Some(nic) = model.nic(&proposal.nic).filter(|_| steers && proposal.plan.prediction.is_some()) else {
+        return;
+    };
+    if let Some(queue) = nic.rx.iter().find(|queue| may_be_one_flow(rates, nic, queue)) {
+        let name = &nic.name;
+        proposal.plan.prediction = None;
+        proposal.plan.notes.push(format!(
+            "no prediction: {name}/rx-{} takes most packets of {name}, maybe as one flow, which stays on one CPU",
+            queue.index
+        ));
     }
 }
 

@@ -80,6 +80,33 @@ pub fn lost(rates: &Rates) -> f64 {
     used.map(|nic| nic.rx_missed).chain(rates.cpus.iter().map(|cpu| cpu.dropped)).sum()
 }
 
+/// The CPUs that take no packets: few go up the stack there, and no interrupt or mask of a queue with traffic brings any. None
+/// if packets are not counted by CPU, or it is not known where interrupts land.
+pub fn without_packets<'a>(model: &Model, rates: &'a Rates) -> impl Iterator<Item = &'a CpuRates> {
+    let brought = brought(model, rates);
+    let is_known = !rates.uncounted && rates.cpus.iter().any(|cpu| cpu.packets > 0.0);
+    let quiet = move |cpu: &&CpuRates| {
+        cpu.packets.max(cpu.net_rx) < TRAFFIC / 2.0 && !brought.contains_key(&cpu.cpu) && cpu.napi == 0.0
+    };
+    rates.cpus.iter().filter(move |_| is_known).filter(quiet)
+}
+
+/// Least part of a CPU's time that is subtracted as [`baseline`]: less is within the accuracy of ticks.
+const BASE: f64 = 0.05;
+
+/// Time in interrupts and softirqs that CPUs without packets spend, as a fraction of wall time: the median. As much of the
+/// time of CPUs with packets is not the price of these. 0 if it is small or unknown.
+pub fn baseline(model: &Model, rates: &Rates) -> f64 {
+    let mut quiet: Vec<f64> = without_packets(model, rates).map(receiving).collect();
+    quiet.sort_by(f64::total_cmp);
+    quiet.get(quiet.len().saturating_sub(1) / 2).copied().filter(|time| *time >= BASE).unwrap_or_default()
+}
+
+/// True if softirq time was measured, by the kernel or by eBPF, and not sampled by ticks.
+pub fn is_measured(rates: &Rates) -> bool {
+    rates.exact_softirq_time == Some(true) || rates.softirq_timed.is_some()
+}
+
 /// The way softirq time was measured, for the end of an evidence line.
 pub fn tier(rates: &Rates) -> &'static str {
     match rates.exact_softirq_time {

@@ -113,7 +113,7 @@ pub(super) fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<OverloadedQueue<'a>
 
 /// True if a queue takes so many of its device's packets that they may be one flow: RPS moves only the work
 /// after the polling of one flow, and to a single CPU.
-pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
+pub(crate) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
     odd(rates, nic).is_some_and(|odd| {
         odd.queue.index == queue.index || odd.alike.iter().any(|(alike, _)| alike.index == queue.index)
     })

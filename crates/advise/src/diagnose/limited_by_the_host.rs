@@ -1,33 +1,38 @@
 //! The host delays or drops packets of a virtual machine because they exceed what it allows.
 
 use super::figures::{Evidence, Subject};
+use super::places::mean;
+use super::workload::carries_traffic;
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::count;
+use rxlab_base::number::{count, percent};
+use rxlab_base::units::CpuMask;
 use rxlab_path::drivers::{Limit, limit};
 use rxlab_path::evidence::LOST;
-use rxlab_path::model::{Model, Nic, Rates};
+use rxlab_path::model::{Model, Nic, NicKind, Rates};
 
 pub(super) const RULE: Rule = Rule {
     id: "limited-by-the-host",
     asks: "Does the host delay or drop packets because they exceed a limit that it sets?",
     fires: || {
         format!(
-            "the device counted {} packet/s or more over a limit during the sample: one of ENA's statistics \
+            "a device counted {} packet/s or more over a limit during the sample: one of ENA's statistics \
              bw_in_, bw_out_, pps_, conntrack_ and linklocal_allowance_exceeded, or the kernel's rx- and \
-             tx-hw-drop-ratelimits of any driver (virtio_net)",
-            count(LOST)
+             tx-hw-drop-ratelimits of any driver (virtio_net); or an interface carries traffic, and the hypervisor takes \
+             {} of the time of all CPUs (steal)",
+            count(LOST),
+            percent(STOLEN)
         )
     },
-    silent: "the limit was exceeded before the sample but not during it, or the device counts nothing of the kind: \
+    silent: "the limit was exceeded before the sample but not during it, little time is taken, or the device counts nothing of the kind: \
              gve, mana, hv_netvsc and vmxnet3 do not",
-    evidence: "each statistic that grew, packets/s received and sent",
+    evidence: "each statistic that grew, packets/s received and sent; steal time, the CPU that loses most",
     cause: "The provider limits bandwidth, packets/s, tracked connections or packets to its own services for each \
-            instance or interface, before packets reach this machine or after they left it.",
+            instance or interface, before packets reach this machine or after they left it; or the time of its CPUs.",
     remedy: "A larger instance, or less traffic: fewer and larger packets, connections that the host need not track, a \
              local name server. More queues, RPS and RFS change nothing.",
     source: "drivers/net/ethernet/amazon/ena/ena_ethtool.c (ena_stats_eni_strings); \
              Documentation/netlink/specs/netdev.yaml (qstats)",
-    check: Check::Device(finding),
+    check: Check::Machine(check),
 };
 
 /// Statistics of an interface that count packets over a limit, with the limit and packets/s, most first.
@@ -74,7 +79,46 @@ fn in_words(limit: Limit) -> (&'static str, &'static str) {
     }
 }
 
-fn finding(_: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+/// Mean steal time of all CPUs from which it is reported.
+const STOLEN: f64 = 0.10;
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    devices.filter_map(|nic| by_device(rates, nic)).chain(by_time(model, rates)).collect()
+}
+
+/// A machine whose CPUs the hypervisor withholds: a limit of CPU time, spent credits, or too many neighbours.
+fn by_time(model: &Model, rates: &Rates) -> Option<Finding> {
+    let all: CpuMask = rates.cpus.iter().map(|cpu| cpu.cpu).collect();
+    let taken = mean(rates, &all, |cpu| cpu.steal);
+    if taken < STOLEN || !carries_traffic(model, rates) {
+        return None;
+    }
+    let most = rates.cpus.iter().max_by(|a, b| a.steal.total_cmp(&b.steal))?;
+    let seen = Evidence::about(Subject::Machine, |seen| {
+        format!(
+            "steal: {} of the time of {} CPUs, {} of CPU {}",
+            seen.percent("steal", taken),
+            seen.count("cpus", rates.cpus.len()),
+            seen.percent("steal_most", most.steal),
+            most.cpu
+        )
+    });
+    Some(Finding {
+        severity: Severity::Warning,
+        title: format!("the hypervisor takes {} of the time of all CPUs", percent(taken)),
+        evidence: vec![seen],
+        why: "the host runs other machines in that time, or limits this one: packets wait until a CPU runs again, and \
+              losses need no other cause"
+            .to_owned(),
+        remedy: "an instance without a limit or credits of CPU time, or a host with fewer neighbours: no setting here \
+                 gives the time back"
+            .to_owned(),
+        ..RULE.finding()
+    })
+}
+
+fn by_device(rates: &Rates, nic: &Nic) -> Option<Finding> {
     let exceeded = exceeded(rates, nic);
     let (_, worst, most) = exceeded.first()?;
     let (what, remedy) = in_words(*worst);
@@ -99,6 +143,7 @@ fn finding(_: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }));
     Some(Finding {
         severity: Severity::Warning,
+        nic: Some(name.clone()),
         title: format!("the host delays or drops {} packets/s of {name}", count(*most)),
         evidence,
         why: format!("the host limits {what}: no setting of this machine lifts that"),
@@ -144,6 +189,19 @@ mod tests {
         host("pps_allowance_exceeded", 0.4).silent(&RULE, "two packets in five seconds");
         host("conntrack_allowance_available", 70.0).silent(&RULE, "what is left, not what was exceeded");
         host("pps_allowance_exceeded", 9.0).driver("eth0", "ixgbe").silent(&RULE, "of another driver");
+    }
+
+    #[test]
+    fn time_that_the_hypervisor_takes() {
+        let host = |steal: f64| {
+            let host = Sketch::new(2).device("eth0", &[0]).traffic("eth0", 4e3).receives(0, 0.1, 4e3);
+            host.measured(|rates| rates.cpus[0].steal = steal)
+        };
+        let found = host(0.5).finding(&RULE);
+        assert_eq!(found.title, "the hypervisor takes 25 % of the time of all CPUs");
+        assert_eq!(found.seen(), ["steal: 25 % of the time of 2 CPUs, 50 % of CPU 0"]);
+        host(0.1).silent(&RULE, "5 %");
+        host(0.5).traffic("eth0", 300.0).silent(&RULE, "no traffic");
     }
 
     /// Half of a CPU in softirq on one queue: RPS was advised, although the instance was over its allowance.

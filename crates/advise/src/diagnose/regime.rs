@@ -15,14 +15,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::hash_imbalance::may_be_one_flow;
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use super::workload::{Landing, landings};
-use super::{Finding, elsewhere, limited_by_the_host, one_core_hotspot};
+use super::{Finding, costly_packets, elsewhere, limited_by_the_host, one_core_hotspot};
 use rxlab_base::number::{count, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, busy, carrier, full_link, loopback_share, lost, queue_packets, received, receiving, tier,
+    LOST, TRAFFIC, baseline, busy, carrier, full_link, loopback_share, lost, queue_packets, received,
+    receiving, tier,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
 
@@ -155,7 +157,13 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding], planned: Plann
     let judged = || {
         let knobs = knobs::judged(model, rates, findings, hot, planned);
         let knobs = if limit.is_some() { knobs::without_rfs(knobs) } else { knobs };
-        let summary = to_try(rates, hot, &knobs);
+        let mut summary = to_try(model, rates, hot, &knobs);
+        if let Some((_, _, cost)) =
+            costly_packets::costliest(model, rates).filter(|(cpu, ..)| cpu.cpu == hot.cpu)
+        {
+            summary +=
+                &format!("; each packet costs {} us there, which steering only moves", count(cost * 1e6));
+        }
         (knobs, summary)
     };
     let full = link(model, rates, hot).or(thread);
@@ -215,9 +223,10 @@ fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
         findings.iter().any(|finding| finding.id == one_core_hotspot::RULE.id && finding.cpu == Some(cpu.cpu))
     };
     let landing = landing(model, rates);
+    let base = baseline(model, rates);
     let of_cpu = |cpu: &CpuRates| {
         let queues = landing.get(&cpu.cpu).map_or(&[][..], Vec::as_slice);
-        of_cpu(rates, cpu, is_hot(cpu), queues)
+        of_cpu(rates, cpu, (is_hot(cpu), base), queues)
     };
     let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(of_cpu).collect();
     cpus.sort_by(|a, b| b.receive.total_cmp(&a.receive));
@@ -237,8 +246,13 @@ fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Part<'a>>
     landing
 }
 
-/// `landing`: the queues whose interrupts the CPU handles.
-fn of_cpu(rates: &Rates, cpu: &CpuRates, is_hot: bool, landing: &[Part<'_>]) -> Option<CpuRegime> {
+/// `landing`: the queues whose interrupts the CPU handles; `base`: time that is not for packets.
+fn of_cpu(
+    rates: &Rates,
+    cpu: &CpuRates,
+    (is_hot, base): (bool, f64),
+    landing: &[Part<'_>],
+) -> Option<CpuRegime> {
     let taken: f64 = landing.iter().map(|(_, packets)| packets).sum();
     let takes_interrupts = taken >= 1.0;
     if !takes_interrupts && cpu.packets < TRAFFIC {
@@ -252,6 +266,7 @@ fn of_cpu(rates: &Rates, cpu: &CpuRates, is_hot: bool, landing: &[Part<'_>]) -> 
     // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
     // for disks.
     let receive = if is_hot { receiving(cpu) } else { receive_work(rates, cpu.cpu, taken) };
+    let receive = receive.min((receiving(cpu) - base).max(0.0));
     Some(CpuRegime {
         cpu: cpu.cpu,
         takes_interrupts,
@@ -280,7 +295,7 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
         .then(|| format!("no CPU is busier than {}, so CPU time does not limit the load", percent(busiest)))
 }
 
-fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -> String {
+fn to_try(model: &Model, rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -> String {
     let all: f64 = rates.cpus.iter().map(receiving).sum();
     let share = hot.receive / all.max(1e-9);
     let what = if share >= one_core_hotspot::MAJORITY && rates.cpus.len() > 1 {
@@ -298,6 +313,11 @@ fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -> String {
     {
         let order = if names.len() > 1 { ", in this order" } else { "" };
         return format!("{hot_one}: {}{order}", names.join(", then "));
+    }
+    let carrier = carrier(model, rates, hot.cpu);
+    if carrier.is_some_and(|(nic, queue)| may_be_one_flow(rates, nic, queue)) {
+        let names = names.join(" or ");
+        return format!("{hot_one}: {names} spreads it if it is many flows; one flow stays on one CPU");
     }
     // The effect on capacity is left to the prediction of a plan.
     format!("{hot_one}: {} will spread it", names.join(" or "))
