@@ -1,4 +1,4 @@
-//! The machines of fixtures/field: which interrupt belongs to which receive queue.
+//! The machines of fixtures/field: which interrupt belongs to which receive queue, and what limits the machine.
 
 #![allow(clippy::disallowed_methods)] // Opens the fixtures.
 
@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use rxlab_path::model::{Model, NicKind};
+use rxlab_advise::doctor::doctor;
+use rxlab_path::model::{Model, NicKind, Rates};
 use rxlab_record::snapshot::Snapshot;
 
 /// The interrupt of a receive queue; `None` if it cannot be known.
@@ -18,7 +19,7 @@ type Device = (&'static str, u32, Irq);
 const UNKNOWN: Irq = |_| None;
 
 /// The devices of each machine.
-const MACHINES: [(&str, &[Device]); 34] = [
+const MACHINES: [(&str, &[Device]); 38] = [
     ("al-eth", &[("eth1", 4, |rx| Some(199 + rx))]),
     ("am65-cpsw", &[("eth0", 1, |_| Some(279))]),
     ("am65-cpsw-interface-name", &[("eth0", 1, |_| Some(279))]),
@@ -29,6 +30,7 @@ const MACHINES: [(&str, &[Device]); 34] = [
     ("cxgb4", &[("enp5s0f4", 24, |rx| Some(39 + rx))]),
     ("cxgb4-vendor", &[("enp5s0f4", 24, |rx| Some(39 + rx))]),
     ("device-drops-idle", &[("eth0", 1, |_| Some(30))]),
+    ("ena-over-allowance", &[("ens5", 4, |rx| Some(40 + rx))]),
     ("ena-xdp", &[("ens5", 2, |rx| Some(30 + rx))]),
     ("gve-1queue", &[("ens4", 1, |_| Some(38))]),
     ("hinic-uncounted", &[("ens8", 16, |rx| Some(100 + rx))]),
@@ -44,9 +46,12 @@ const MACHINES: [(&str, &[Device]); 34] = [
     ),
     ("ice-vendor-two-queues-a-vector", &[("ens2f1", 32, |rx| Some(101 + rx / 2))]),
     ("igb-squeezes", &[("eth0", 8, |rx| Some(40 + rx))]),
+    ("iptables-4500-rules", &[("ens3", 1, |_| Some(45))]),
     ("ixgbe-16queue", &[("enp3s0f0", 16, |rx| Some(60 + rx))]),
     ("ixgbe-40queue", &[("enp3s0f0", 40, |rx| Some(60 + rx))]),
+    ("kvm-capped-cpu", &[("eth0", 1, |_| Some(25))]),
     ("lxcfs", &[]),
+    ("lxcfs-docker", &[]),
     // The ports of the switch have no interrupts: their packets come by those of eth0.
     ("mt7622-dsa", &[("eth0", 1, |_| Some(143))]),
     ("mt7996-napi-threads", &[("eth0", 1, |_| Some(103)), ("phy0-ap0", 1, |_| Some(118))]),
@@ -67,13 +72,52 @@ const MACHINES: [(&str, &[Device]); 34] = [
     ("xen-ixgbevf", &[("eth0", 2, |rx| Some(100 + rx))]),
 ];
 
+/// Words of the doctor's report about a machine, and words that must not be there.
+type Said = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+const ELSEWHERE: &str = "another network namespace";
+
+/// What limits these machines, and what does not.
+const CAUSES: [Said; 13] = [
+    ("am65-cpsw", &["one-core-hotspot", "IRQ 279 -> CPU 0"], &[ELSEWHERE]),
+    ("am65-cpsw-interface-name", &["one-core-hotspot"], &[ELSEWHERE]),
+    ("bcmgenet-arch-timer", &["one-core-hotspot"], &[ELSEWHERE, "arch_timer"]),
+    (
+        "ena-over-allowance",
+        &["limited-by-the-host", "pps_allowance_exceeded grows by 2,400/s", "the host limits ens5"],
+        &["one-core-hotspot", "too-few-queues", "will spread it", "\"plans\":[{"],
+    ),
+    ("hinic-uncounted", &["one-core-hotspot"], &[ELSEWHERE, "come from no interface"]),
+    ("igb-squeezes", &[], &["costly-packets", "not-packets", "limited-by-the-host"]),
+    ("iptables-4500-rules", &["costly-packets", "158 us", "steering only moves"], &["not-packets"]),
+    // Time of hard interrupts that grows with steal is not that of packets.
+    (
+        "kvm-capped-cpu",
+        &["limited-by-the-host", "the hypervisor takes 40 % of the time"],
+        &["costly-packets", "one-core-hotspot"],
+    ),
+    (
+        "lxcfs",
+        &["CPU times are unknown", "fuse.lxcfs"],
+        &["one-core-hotspot", "\"packets\":", "\"headroom\":"],
+    ),
+    ("lxcfs-docker", &["CPU times are unknown", "fuse.lxcfs"], &["one-core-hotspot", "\"headroom\":"]),
+    ("usb-nic", &["one-core-hotspot", "IRQ 25 -> CPU 3"], &[ELSEWHERE]),
+    ("vmxnet3-46cpu", &["CPU 0: 160,000 packets/s"], &["CPU 0: 0 packets/s"]),
+    ("xen-3.10-ixgbevf", &["CPU 0: 90,000 packets/s"], &["CPU 0: 0 packets/s", "will spread it"]),
+];
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/field")
 }
 
-fn model(machine: &str) -> Model {
+fn interval(machine: &str) -> (Model, Rates) {
     let file = File::open(folder().join(format!("{machine}.tar.zst"))).expect("a machine");
-    Snapshot::read(file).expect("a snapshot").interval().expect("two samples").0
+    Snapshot::read(file).expect("a snapshot").interval().expect("two samples")
+}
+
+fn model(machine: &str) -> Model {
+    interval(machine).0
 }
 
 /// Each receive queue of each device with its interrupts.
@@ -99,6 +143,20 @@ fn interrupts_of_queues() {
                 shown.iter().filter(|line| !expected.contains(line)).take(4).collect();
             wrong.push(format!("{machine}: shown {differing:?}"));
         }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn causes() {
+    let mut wrong = Vec::new();
+    for (machine, said, unsaid) in CAUSES {
+        let (model, rates) = interval(machine);
+        let report = serde_json::to_string(&doctor(&model, &rates, "rxlab")).expect("JSON");
+        let missing = said.iter().filter(|words| !report.contains(**words));
+        wrong.extend(missing.map(|words| format!("{machine}: `{words}` is not said: {report}")));
+        let told = unsaid.iter().filter(|words| report.contains(**words));
+        wrong.extend(told.map(|words| format!("{machine}: `{words}` is said: {report}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
