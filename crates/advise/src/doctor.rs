@@ -14,7 +14,8 @@ pub use queues::{NicQueues, QueuePath};
 
 use crate::diagnose::regime::{Family, Regime, regime};
 use crate::diagnose::{
-    Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, may_be_one_flow, thread_room,
+    Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, is_alone_on_its_device,
+    thread_room,
 };
 use crate::plan::{Options, Policy, Proposal, Spread, Variable, spread};
 use rxlab_base::number::{count, percent};
@@ -227,7 +228,7 @@ fn predict_no_split(model: &Model, rates: &Rates, proposal: &mut Proposal) {
     let Some(nic) = model.nic(&proposal.nic).filter(|_| steers && proposal.plan.prediction.is_some()) else {
         return;
     };
-    if let Some(queue) = nic.rx.iter().find(|queue| may_be_one_flow(rates, nic, queue)) {
+    if let Some(queue) = nic.rx.iter().find(|queue| is_alone_on_its_device(rates, nic, queue)) {
         let name = &nic.name;
         proposal.plan.prediction = None;
         proposal.plan.notes.push(format!(

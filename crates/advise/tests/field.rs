@@ -78,7 +78,7 @@ type Said = (&'static str, &'static [&'static str], &'static [&'static str]);
 const ELSEWHERE: &str = "another network namespace";
 
 /// What limits these machines, and what does not.
-const CAUSES: [Said; 13] = [
+const CAUSES: [Said; 14] = [
     ("am65-cpsw", &["one-core-hotspot", "IRQ 279 -> CPU 0"], &[ELSEWHERE]),
     ("am65-cpsw-interface-name", &["one-core-hotspot"], &[ELSEWHERE]),
     ("bcmgenet-arch-timer", &["one-core-hotspot"], &[ELSEWHERE, "arch_timer"]),
@@ -90,11 +90,12 @@ const CAUSES: [Said; 13] = [
     ("hinic-uncounted", &["one-core-hotspot"], &[ELSEWHERE, "come from no interface"]),
     ("igb-squeezes", &[], &["costly-packets", "not-packets", "limited-by-the-host"]),
     ("iptables-4500-rules", &["costly-packets", "158 us", "steering only moves"], &["not-packets"]),
+    ("ixgbe-40queue", &["hash-imbalance"], &["one flow stays"]),
     // Time of hard interrupts that grows with steal is not that of packets.
     (
         "kvm-capped-cpu",
         &["limited-by-the-host", "the hypervisor takes 40 % of the time"],
-        &["costly-packets", "one-core-hotspot"],
+        &["costly-packets", "one-core-hotspot", "single-queue-no-rps", "will spread it"],
     ),
     (
         "lxcfs",

@@ -5,7 +5,8 @@ use super::figures::{Evidence, Subject};
 use super::workload::processing;
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    FULL, MAX_PACKET_COST, TRAFFIC, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
+    FULL, MAX_PACKET_COST, TRAFFIC, baseline, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets,
+    receiving,
 };
 use rxlab_path::model::{Model, Nic, NicKind, NicRates, Rates, RxQueue};
 
@@ -19,7 +20,7 @@ pub(crate) struct Loaded<'a> {
     /// The CPU of its interrupt; of several, the one with most receive time including hard interrupts.
     pub(super) cpu: CpuId,
     /// Time that CPU spends in interrupts and softirqs, as a fraction of wall time, as far as its packets can
-    /// account for it.
+    /// account for it, and without what CPUs without packets spend.
     pub(super) load: f64,
     /// All its time in interrupts and softirqs, as a fraction of wall time.
     time: f64,
@@ -73,7 +74,7 @@ pub(super) fn loaded_of<'a>(model: &Model, rates: &Rates, nic: &'a Nic) -> Vec<L
     let queue = |queue: &'a RxQueue| {
         let packets = queue_packets(nic, queue, rates);
         let (cpu, time) = busiest(rates, &irq_cpus(queue, model, rates))?;
-        let load = receive_work(rates, cpu, packets);
+        let load = receive_work(model, rates, cpu, packets);
         (packets >= TRAFFIC && !may_be_lo(model, rates, cpu)).then_some(Loaded {
             nic,
             queue,
@@ -92,11 +93,12 @@ pub(super) fn loaded<'a>(model: &'a Model, rates: &Rates) -> Vec<Loaded<'a>> {
 }
 
 /// Receive time, including hard interrupts, of a CPU that handles a queue of `packets` per second, as far as
-/// packets can account for it.
-pub(super) fn receive_work(rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
+/// packets can account for it, and without what CPUs without packets spend.
+pub(super) fn receive_work(model: &Model, rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
     let Some(cpu) = rates.cpu(cpu) else { return 0.0 };
     // With RPS a CPU counts the packets handed to it, not those it takes off a queue.
-    receiving(cpu).min((packets + cpu.packets) * MAX_PACKET_COST)
+    let at_most = (packets + cpu.packets) * MAX_PACKET_COST;
+    (receiving(cpu) - baseline(model, rates)).clamp(0.0, at_most)
 }
 
 /// True if RPS hands the queue's packets to CPUs other than the interrupt's.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hash_imbalance::may_be_one_flow;
+use super::hash_imbalance::is_alone;
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use super::workload::{Landing, landings};
@@ -226,7 +226,15 @@ fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
     let base = baseline(model, rates);
     let of_cpu = |cpu: &CpuRates| {
         let queues = landing.get(&cpu.cpu).map_or(&[][..], Vec::as_slice);
-        of_cpu(rates, cpu, (is_hot(cpu), base), queues)
+        // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
+        // for disks.
+        let taken = queues.iter().map(|(_, packets)| packets).sum();
+        let receive = if is_hot(cpu) {
+            (receiving(cpu) - base).max(0.0)
+        } else {
+            receive_work(model, rates, cpu.cpu, taken)
+        };
+        of_cpu(rates, cpu, receive, queues)
     };
     let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(of_cpu).collect();
     cpus.sort_by(|a, b| b.receive.total_cmp(&a.receive));
@@ -246,13 +254,8 @@ fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Part<'a>>
     landing
 }
 
-/// `landing`: the queues whose interrupts the CPU handles; `base`: time that is not for packets.
-fn of_cpu(
-    rates: &Rates,
-    cpu: &CpuRates,
-    (is_hot, base): (bool, f64),
-    landing: &[Part<'_>],
-) -> Option<CpuRegime> {
+/// `receive`: part of its time for packets; `landing`: the queues whose interrupts the CPU handles.
+fn of_cpu(rates: &Rates, cpu: &CpuRates, receive: f64, landing: &[Part<'_>]) -> Option<CpuRegime> {
     let taken: f64 = landing.iter().map(|(_, packets)| packets).sum();
     let takes_interrupts = taken >= 1.0;
     if !takes_interrupts && cpu.packets < TRAFFIC {
@@ -263,10 +266,6 @@ fn of_cpu(
         Some(rates.per_cpu.get(&cpu.cpu).copied().unwrap_or_default())
     });
     let packets = if takes_interrupts { taken } else { cpu.packets };
-    // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
-    // for disks.
-    let receive = if is_hot { receiving(cpu) } else { receive_work(rates, cpu.cpu, taken) };
-    let receive = receive.min((receiving(cpu) - base).max(0.0));
     Some(CpuRegime {
         cpu: cpu.cpu,
         takes_interrupts,
@@ -315,7 +314,7 @@ fn to_try(model: &Model, rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -
         return format!("{hot_one}: {}{order}", names.join(", then "));
     }
     let carrier = carrier(model, rates, hot.cpu);
-    if carrier.is_some_and(|(nic, queue)| may_be_one_flow(rates, nic, queue)) {
+    if carrier.is_some_and(|(nic, queue)| is_alone(rates, nic, queue)) {
         let names = names.join(" or ");
         return format!("{hot_one}: {names} spreads it if it is many flows; one flow stays on one CPU");
     }
