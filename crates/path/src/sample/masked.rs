@@ -25,8 +25,7 @@ pub(super) fn take(host: &dyn Host) -> Masked {
     let why = |mount: &Mount| {
         let Mount { point, kind, .. } = mount;
         let foreign = !matches!(kind.as_str(), "proc" | "sysfs");
-        foreign
-            .then(|| format!("{point} is a file of {kind}, which gives CPUs other numbers than the kernel"))
+        foreign.then(|| format!("{point} is of {kind}, not of the kernel: its CPUs may have other numbers"))
     };
     Masked { times: over(STAT).and_then(why), cpus: CPUS.iter().find_map(|point| over(point).and_then(why)) }
 }
@@ -49,9 +48,9 @@ mod tests {
         let (times, cpus) = masked(lxc);
         assert_eq!(
             times.expect("masked"),
-            "/proc/stat is a file of fuse.lxcfs, which gives CPUs other numbers than the kernel"
+            "/proc/stat is of fuse.lxcfs, not of the kernel: its CPUs may have other numbers"
         );
-        assert!(cpus.expect("masked").starts_with("/sys/devices/system/cpu is a file of fuse.lxcfs"));
+        assert!(cpus.expect("masked").starts_with("/sys/devices/system/cpu is of fuse.lxcfs"));
         let online = "9 2 0:50 /sys/devices/system/cpu/online /sys/devices/system/cpu/online rw - fuse.lxcfs lxcfs rw\n";
         let (times, cpus) = masked(online);
         assert!(times.is_none() && cpus.is_some());
