@@ -75,14 +75,14 @@ pub struct CpuRow {
     pub busy: f64,
     /// Taken by the hypervisor.
     pub steal: f64,
-    /// Packets that went up the stack.
-    pub packets: f64,
+    /// Packets that went up the stack; `None`, as the following, if nothing counts them by CPU.
+    pub packets: Option<f64>,
     /// Packets dropped because the backlog was full.
-    pub dropped: f64,
+    pub dropped: Option<f64>,
     /// NET_RX runs that stopped at their budget or time limit with work left.
-    pub time_squeeze: f64,
+    pub time_squeeze: Option<f64>,
     /// RPS inter-processor interrupts received.
-    pub rps_ipis: f64,
+    pub rps_ipis: Option<f64>,
 }
 
 /// One interface; events per second.
@@ -172,7 +172,7 @@ impl LiveFrame {
             schema: Self::SCHEMA,
             time,
             seconds: rates.seconds,
-            cpus: rates.cpus.iter().map(cpu).collect(),
+            cpus: rates.cpus.iter().map(|row| cpu(row, !rates.uncounted)).collect(),
             queues: queues.collect(),
             nics: shown.iter().filter_map(|nic| row(nic, model, rates)).collect(),
             programs: rates
@@ -257,16 +257,17 @@ fn is_shown(nic: &Nic, rates: &Rates) -> bool {
     receives || nic.kind == NicKind::Device
 }
 
-fn cpu(rates: &CpuRates) -> CpuRow {
+fn cpu(rates: &CpuRates, is_counted: bool) -> CpuRow {
+    let counted = |rate: f64| is_counted.then_some(rate);
     CpuRow {
         cpu: rates.cpu,
         receive_time: receive_time(rates),
         busy: busy(rates),
         steal: rates.steal,
-        packets: rates.packets,
-        dropped: rates.dropped,
-        time_squeeze: rates.time_squeeze,
-        rps_ipis: rates.rps_ipis,
+        packets: counted(rates.packets),
+        dropped: counted(rates.dropped),
+        time_squeeze: counted(rates.time_squeeze),
+        rps_ipis: counted(rates.rps_ipis),
     }
 }
 
