@@ -18,6 +18,7 @@ use crate::plan::{Options, Policy, Proposal, Spread, Variable, spread};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
+use rxlab_path::ledger::Ledger;
 use rxlab_path::model::{Identity, Model, Nic, Rates};
 use rxlab_setting::{Plan, Setting, set_of, trial_of, trial_of_plan};
 
@@ -66,8 +67,11 @@ pub struct Load {
     pub tier: String,
     /// Packets per second that went up the stack on all CPUs.
     pub packets: f64,
-    /// Backlog drops per second on all CPUs.
+    /// Packets and connections lost per second: `per_second` of the ledger.
     pub dropped: f64,
+    /// Losses from the wire to the program, and what was not read of them.
+    #[serde(default = "Ledger::unasked")]
+    pub ledger: Ledger,
     /// Capacity as a multiple of today's load.
     pub headroom: Headroom,
     /// Interfaces whose receive work is not included, because threads do it whose time is not visible.
@@ -363,12 +367,14 @@ fn concerned(findings: &[Finding]) -> Vec<&NicName> {
 
 fn load(model: &Model, rates: &Rates) -> Load {
     let busiest = rates.cpus.iter().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b)));
+    let ledger = Ledger::new(model, rates);
     Load {
         busiest: busiest.map(|cpu| cpu.cpu),
         receive_time: busiest.map_or(0.0, receive_time),
         tier: tier(rates).to_owned(),
         packets: rates.cpus.iter().map(|cpu| cpu.packets).sum(),
-        dropped: rates.cpus.iter().map(|cpu| cpu.dropped).sum(),
+        dropped: ledger.per_second,
+        ledger,
         headroom: headroom(rates),
         unseen: rates.unseen.clone(),
         thread: thread_room(model, rates),

@@ -18,6 +18,7 @@ mod netdev;
 mod openssl;
 mod process;
 mod schedstat;
+mod snmp;
 pub mod sock_diag;
 mod sockets;
 mod softirqs;
@@ -55,6 +56,7 @@ pub use process::{
     scheduling, thread_group, with_allowed_cpus, with_scheduling,
 };
 pub use schedstat::{on_cpu_ns, ran_and_waited_ns, thread_name};
+pub use snmp::{Counts, conntrack_stat, snmp, snmp6};
 pub use sock_diag::{connected_sockets, listening_sockets};
 pub use sockets::{NetSocket, tcp_listeners, udp_listeners, unix_sockets};
 pub use softirqs::{NET_RX, NET_TX, SOFTIRQS, SoftirqRuns, softirqs};

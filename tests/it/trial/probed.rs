@@ -40,7 +40,10 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
                   metrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\", \"victim.rxlab.interference\"]";
     // The verdict is about time, which depends on the machine; which CPU the time is spent on does not.
     let (code, text) = trial(&stage, design, "").said();
-    assert!(code <= 1 && text.contains("probe: attached in every slot of both arms, its programs took "), "{text}");
+    assert!(
+        code <= 1 && text.contains("probe: attached in every slot of both arms, its programs took "),
+        "{text}"
+    );
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let analysis = record.analysis.as_ref().expect("concluded");
     let hottest = &analysis.metrics[0];

@@ -212,7 +212,7 @@ impl LiveFrame {
                 Severity::Warning | Severity::Note => plural(same, &worst.to_string()),
             }
         });
-        format!("{busiest}, {} packets/s, {}, {findings}", count(load.packets), drops(load.dropped))
+        format!("{busiest}, {} packets/s, {}, {findings}", count(load.packets), load.ledger.in_words())
     }
 
     /// Lines for a pipe: the machine, and findings that changed.
@@ -243,11 +243,6 @@ impl LiveFrame {
             State::Applied | State::Unfinished => None,
         })
     }
-}
-
-/// `no drops`, `12 drops/s`.
-pub fn drops(rate: f64) -> String {
-    if rate > 0.0 { format!("{} drops/s", count(rate)) } else { "no drops".to_owned() }
 }
 
 /// True for a device, and for whatever receives.

@@ -128,8 +128,10 @@ pub(super) fn queue_statistics(
         return Fact::NotAsked;
     }
     let driver = hardware.driver.known().map(|info| info.driver.as_str());
-    asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names)
-        .map(|names| QueueStatistics::new(drivers::statistics(driver), &names, rx_queues))
+    asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names).map(|names| {
+        let losses: Vec<&str> = drivers::LOSSES.iter().map(|loss| loss.name).collect();
+        QueueStatistics::new(drivers::statistics(driver), &names, rx_queues).with_losses(&losses, &names)
+    })
 }
 
 /// `pci` is the device's function on the PCI bus.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{RawNic, read};
-use rxlab_base::parse::{self, QueueCounters};
+use rxlab_base::parse::{self, QueueCounters, WireError};
 use rxlab_base::units::Direction;
 use rxlab_sys::{EthtoolGet, Host, Query};
 
@@ -22,22 +22,29 @@ pub(super) fn by_kernel(host: &dyn Host) -> ByKernel {
         .collect()
 }
 
-/// Counters of one interface's receive queues, by index.
-pub(super) fn receive_queues(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> BTreeMap<u32, QueueCounters> {
+/// Counters of one interface's receive queues, by index, and of losses among the driver's own statistics, by name.
+pub(super) fn receive_queues(
+    host: &dyn Host,
+    raw: &RawNic,
+    told: &ByKernel,
+) -> (BTreeMap<u32, QueueCounters>, BTreeMap<String, u64>) {
     let own = raw.ifindex.known().map(|ifindex| told.range((*ifindex, 0)..=(*ifindex, u32::MAX)));
     let own: BTreeMap<u32, QueueCounters> =
         own.into_iter().flatten().map(|((_, queue), counters)| (*queue, *counters)).collect();
-    if own.is_empty() { by_driver(host, raw) } else { own }
+    let (by_driver, losses) = by_driver(host, raw);
+    (if own.is_empty() { by_driver } else { own }, losses)
 }
 
-/// Counters of receive queues among the driver's own statistics. None if the number of statistics changed
-/// since their names were read: then they cannot be matched.
-fn by_driver(host: &dyn Host, raw: &RawNic) -> BTreeMap<u32, QueueCounters> {
-    let places = raw.queue_statistics.known().filter(|places| !places.entries.is_empty());
-    let Some(places) = places else { return BTreeMap::new() };
+/// The same among the driver's own statistics. None if the number of statistics changed since their names were read: then
+/// they cannot be matched.
+fn by_driver(host: &dyn Host, raw: &RawNic) -> (BTreeMap<u32, QueueCounters>, BTreeMap<String, u64>) {
+    let places = raw.queue_statistics.known();
+    let places = places.filter(|places| !places.entries.is_empty() || !places.losses.is_empty());
+    let Some(places) = places else { return Default::default() };
     let query = Query::Ethtool(EthtoolGet::Stats, raw.name.clone());
     let values = read::asked(host, &query, parse::ethtool::stats);
-    values.parse(|values| places.counters(&values)).known().cloned().unwrap_or_default()
+    let both = values.parse(|values| Ok::<_, WireError>((places.counters(&values)?, places.lost(&values)?)));
+    both.known().cloned().unwrap_or_default()
 }
 
 #[cfg(test)]

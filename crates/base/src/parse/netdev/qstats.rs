@@ -31,6 +31,8 @@ const A_RX_BYTES: u16 = 9;
 const A_TX_PACKETS: u16 = 10;
 const A_TX_BYTES: u16 = 11;
 const A_RX_HW_DROPS: u16 = 13;
+/// Part of the former where a driver reports both.
+const A_RX_HW_DROP_OVERRUNS: u16 = 14;
 const A_TX_HW_DROPS: u16 = 24;
 
 /// The queues that are counted. Messages without a packet count are left out: they have no
@@ -51,7 +53,11 @@ fn one(message: &[u8]) -> Result<Option<QueueStats>, WireError> {
         Direction::Tx => (A_TX_PACKETS, A_TX_BYTES, A_TX_HW_DROPS),
     };
     let Some(packets) = message.number(packets)? else { return Ok(None) };
-    let counters = QueueCounters { packets, bytes: message.number(bytes)?, drops: message.number(drops)? };
+    let drops = match (message.number(drops)?, queue.direction) {
+        (None, Direction::Rx) => message.number(A_RX_HW_DROP_OVERRUNS)?,
+        (drops, _) => drops,
+    };
+    let counters = QueueCounters { packets, bytes: message.number(bytes)?, drops };
     Ok(Some(QueueStats { ifindex, queue, counters }))
 }
 
