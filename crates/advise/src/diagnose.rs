@@ -20,14 +20,17 @@ mod app_on_irq_cpu;
 mod arfs_pointless;
 mod arfs_possible;
 mod backlog_drops;
+mod conntrack_full;
 mod deep_idle_states;
 mod gro_off;
 mod hash_imbalance;
+mod interface_drops;
 mod interrupt_rate;
 mod irq_on_isolated_cpu;
 mod irq_on_wrong_node;
 mod irqbalance_fights_manual_affinity;
 mod limited_elsewhere;
+mod listen_overflow;
 mod moderation_hurts_latency;
 mod one_core_hotspot;
 mod paravirtual_nic;
@@ -45,6 +48,7 @@ mod rps_redundant;
 mod single_queue_no_rps;
 mod single_thread_limit;
 mod slow_clocksource;
+mod socket_drops;
 mod softirq_not_receive;
 mod threaded_napi_with_rps;
 mod throttled_server;
@@ -215,6 +219,10 @@ const OWN_RULE: &str = "a rule of rxlab's own, published nowhere else";
 pub const RULES: &[Rule] = &[
     one_core_hotspot::RULE,
     backlog_drops::RULE,
+    interface_drops::RULE,
+    conntrack_full::RULE,
+    socket_drops::RULE,
+    listen_overflow::RULE,
     too_few_queues::RULE,
     queues_share_a_cpu::RULE,
     ring_overruns::RULE,

@@ -63,8 +63,8 @@ impl Ledger {
     /// The ledger of the interfaces in `model`, which must be of the same machine as the rates.
     pub fn new(model: &Model, rates: &Rates) -> Self {
         let mut ledger = Self::default();
-        let backlog: f64 = rates.cpus.iter().map(|cpu| cpu.dropped).sum();
-        let (mut device, mut interface) = (0.0, 0.0);
+        let backlog = backlog(rates);
+        let (mut device, mut received, mut sent) = (0.0, 0.0, 0.0);
         let mut missing: BTreeMap<(Stage, &str), Vec<&NicName>> = BTreeMap::new();
         for nic in &model.nics {
             let Some(counted) = rates.nic(&nic.name) else {
@@ -76,7 +76,8 @@ impl Ledger {
             }
             let by_device = by_device(nic, counted);
             device += by_device;
-            interface += by_interface(nic, counted, by_device);
+            let own = by_interface(nic, counted, by_device);
+            (received, sent) = (received + own.received, sent + own.sent);
             ledger.add_interface(nic, counted);
         }
         ledger.unread.extend(missing.into_iter().map(|((stage, counter), nics)| Unread {
@@ -94,7 +95,7 @@ impl Ledger {
         ledger.lines.sort_by_key(|line| line.stage);
         ledger.unread.sort_by(|a, b| (a.stage, &a.source).cmp(&(b.stage, &b.source)));
         // What a full backlog drops is also `rx_dropped` of the interface that it came by, of any namespace.
-        ledger.per_second = device + (interface - backlog).max(0.0) + backlog + behind;
+        ledger.per_second = device + received.max(backlog) + sent + behind;
         ledger
     }
 
@@ -210,11 +211,30 @@ fn by_device(nic: &Nic, counted: &NicRates) -> f64 {
     own.map(|(_, rate)| *rate).fold(counted.queue_drops.values().sum(), f64::max)
 }
 
-/// Packets/s that an interface dropped and its device does not account for, or did not give to its other end.
-fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64) -> f64 {
+/// Packets/s that an interface dropped, and nothing else accounts for.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Dropped {
+    /// Of those that it received.
+    pub received: f64,
+    /// Of those that it sent to its other end on this machine.
+    pub sent: f64,
+}
+
+/// Packets/s that an interface dropped, less those that its device or a full backlog may have: a lower bound.
+pub fn dropped(nic: &Nic, rates: &Rates) -> Dropped {
+    let Some(counted) = rates.nic(&nic.name) else { return Dropped::default() };
+    let own = by_interface(nic, counted, by_device(nic, counted));
+    Dropped { received: (own.received - backlog(rates)).max(0.0), ..own }
+}
+
+fn backlog(rates: &Rates) -> f64 {
+    rates.cpus.iter().map(|cpu| cpu.dropped).sum()
+}
+
+fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64) -> Dropped {
     let rate = |counter| counted.losses.get(counter).copied().unwrap_or_default();
     let sent = if hands_over(nic) { rate("tx_dropped") } else { 0.0 };
-    (rate("rx_dropped") - by_device).max(0.0) + sent
+    Dropped { received: (rate("rx_dropped") - by_device).max(0.0), sent }
 }
 
 fn expected(nic: &Nic) -> impl Iterator<Item = &'static str> {

@@ -74,7 +74,7 @@ use Stage::{Conntrack, Socket};
 /// __nf_conntrack_confirm, early_drop), net/ipv4/udp.c (__udp_queue_rcv_skb), net/ipv6/udp.c
 /// (__udpv6_queue_rcv_skb), net/ipv4/tcp_ipv4.c (tcp_add_backlog, tcp_v4_syn_recv_sock), net/ipv4/tcp_input.c
 /// (tcp_conn_request, tcp_data_queue, tcp_prune_queue).
-pub(crate) const COUNTERS: [Counter; 22] = [
+pub(crate) const COUNTERS: [Counter; 23] = [
     // The table was full, or memory short.
     counter("drop", Conntrack, Lost, CONNTRACK),
     // Another packet of the connection was entered first.
@@ -89,6 +89,7 @@ pub(crate) const COUNTERS: [Counter; 22] = [
     // The memory of all UDP sockets was used up (net.ipv4.udp_mem). Since 5.11.
     counter("UdpMemErrors", Socket, Lost, SNMP),
     counter("Udp6MemErrors", Socket, Lost, SNMP6),
+    counter("TcpInSegs", Socket, Arrived, SNMP),
     counter("TcpPassiveOpens", Socket, Arrived, SNMP),
     // Includes the overflows and the full queue of requests.
     counter("TcpExtListenDrops", Socket, Lost, NETSTAT),
