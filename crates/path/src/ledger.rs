@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drivers::{LossKind, loss_kind};
 use crate::model::{Fact, Model, Nic, NicKind, NicRates, Rates};
-use crate::sample::{COUNTERS, DEVICE_LOSSES, Meaning, VIRTUAL_LOSSES, reason};
+use crate::sample::{COUNTERS, DEVICE_LOSSES, FILTERS, Meaning, VIRTUAL_LOSSES, reason};
 pub use crate::sample::{Stage, Unread};
 use rxlab_base::number::count;
 use rxlab_base::units::NicName;
@@ -55,9 +55,9 @@ pub enum Verdict {
     Unknown,
 }
 
-/// Kinds of virtual interfaces that hand what they send to a receiver on this machine: the other end, or a virtual
-/// machine. What others send and drop is not received by anyone here.
-const HANDING_OVER: [&str; 3] = ["veth", "netkit", "tun"];
+/// Kinds of virtual interfaces that hand what they send to a receiver on this machine: the other end, a virtual
+/// machine, or, of an ifb, the stack. What others send and drop is not received by anyone here.
+const HANDING_OVER: [&str; 4] = ["veth", "netkit", "tun", "ifb"];
 
 impl Ledger {
     /// The ledger of the interfaces in `model`, which must be of the same machine as the rates.
@@ -94,8 +94,9 @@ impl Ledger {
         let behind = ledger.add_behind(model, rates);
         ledger.lines.sort_by_key(|line| line.stage);
         ledger.unread.sort_by(|a, b| (a.stage, &a.source).cmp(&(b.stage, &b.source)));
-        // What a full backlog drops is also `rx_dropped` of the interface that it came by, of any namespace.
-        ledger.per_second = device + received.max(backlog) + sent + behind;
+        // What a full backlog drops is also `rx_dropped` of the interface that it came by, of any namespace, and
+        // `tx_dropped` of the other end of a veth.
+        ledger.per_second = device + received.max(sent).max(backlog) + behind;
         ledger
     }
 
@@ -122,7 +123,12 @@ impl Ledger {
     fn add_behind(&mut self, model: &Model, rates: &Rates) -> f64 {
         let Fact::Known(losses) = &rates.losses else {
             let why = reason(&rates.losses);
-            for (stage, source) in [(Stage::Conntrack, "/proc/net/stat"), (Stage::Socket, "/proc/net/snmp")] {
+            let sources = [
+                (Stage::Tc, "queueing disciplines"),
+                (Stage::Conntrack, "/proc/net/stat/nf_conntrack"),
+                (Stage::Socket, "/proc/net/snmp"),
+            ];
+            for (stage, source) in sources {
                 self.unread.push(Unread { stage, source: source.to_owned(), why: why.clone() });
             }
             return 0.0;
@@ -137,6 +143,13 @@ impl Ledger {
             });
         }
         let mut sum = 0.0;
+        for (name, place, rate) in &losses.tc {
+            // What other interfaces send is received elsewhere.
+            if place == FILTERS || model.nic(name).is_some_and(hands_over) {
+                self.line(Stage::Tc, Some(name), place, *rate, true);
+                sum += rate;
+            }
+        }
         for counter in &COUNTERS {
             let rate = losses.rate(counter.name);
             match counter.meaning {
@@ -224,7 +237,8 @@ pub struct Dropped {
 pub fn dropped(nic: &Nic, rates: &Rates) -> Dropped {
     let Some(counted) = rates.nic(&nic.name) else { return Dropped::default() };
     let own = by_interface(nic, counted, by_device(nic, counted));
-    Dropped { received: (own.received - backlog(rates)).max(0.0), ..own }
+    let rest = |dropped: f64| (dropped - backlog(rates)).max(0.0);
+    Dropped { received: rest(own.received), sent: rest(own.sent) }
 }
 
 fn backlog(rates: &Rates) -> f64 {
@@ -302,7 +316,7 @@ mod tests {
             host().nic_rates("eth0", |rates| rates.losses.retain(|name, _| name != "rx_over_errors"));
         assert_eq!(without(lacking), ["drops, device: not read: rx_over_errors of eth0 (missing)"]);
         let unasked = without(host().measured(|rates| rates.losses = Fact::NotAsked));
-        assert_eq!(unasked.len(), 2, "{unasked:?}");
+        assert_eq!(unasked.len(), 3, "{unasked:?}");
         let gap = "packets by CPU: /proc/net/softnet_stat: cut";
         let backlog = without(host().measured(|rates| rates.gaps.push(gap.to_owned())));
         assert!(
@@ -340,6 +354,23 @@ mod tests {
         assert_eq!((sign.verdict(), counters(&sign)), (Verdict::None, vec!["early_drop"]));
         let alloc = ledger(host().counted("eth0", "alloc_rx_page_failed", 9.0));
         assert_eq!((alloc.verdict(), counters(&alloc)), (Verdict::None, vec!["alloc_rx_page_failed"]));
+    }
+
+    #[test]
+    fn traffic_control_drops_what_comes_and_what_goes_to_a_receiver_here() {
+        let tc = |kind: &str, place: &str| {
+            let kind = Some(kind.to_owned());
+            let sketch = host().veth("one0").edit("one0", |nic| nic.stack.kind = kind);
+            let dropped = ("one0".parse().expect("a name"), place.to_owned(), 70.0);
+            let sketch = sketch.measured(|rates| match &mut rates.losses {
+                Fact::Known(losses) => losses.tc.push(dropped),
+                absent => panic!("{absent:?}"),
+            });
+            ledger(sketch).in_words()
+        };
+        assert_eq!(tc("wireguard", "tc filters"), "70 drops/s");
+        assert_eq!(tc("veth", "tc queues"), "70 drops/s");
+        assert_eq!(tc("wireguard", "tc queues"), "no drops", "on the way out");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use identity::Identity;
 pub use irqbalance::Irqbalance;
 pub use irqs::{Irq, Source};
 pub use listeners::{Process, RawListeners, RawSocket, Transport};
-pub(crate) use losses::{COUNTERS, Meaning, reason};
+pub(crate) use losses::{COUNTERS, FILTERS, Meaning, reason};
 pub use losses::{LossRates, Losses, Stage, Unread};
 pub use namespaces::{NetNamespace, RawNamespaces};
 pub use nics::pci_function;

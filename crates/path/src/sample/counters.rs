@@ -259,7 +259,8 @@ fn losses(host: &dyn Host, inventory: &Inventory) -> Fact<Losses> {
     if inventory.programs == Fact::NotAsked {
         return Fact::NotAsked;
     }
-    Fact::Known(Losses::take(host, inventory.settings.nf_conntrack_max.known().is_some()))
+    let nics = inventory.nics.known().map(Vec::as_slice).unwrap_or_default();
+    Fact::Known(Losses::take(host, nics, inventory.settings.nf_conntrack_max.known().is_some()))
 }
 
 fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::read;
+use super::{RawNic, read};
 use rxlab_base::display_as;
 use rxlab_base::parse::{self, Counts, ParseError};
-use rxlab_base::units::Fact;
-use rxlab_sys::Host;
+use rxlab_base::units::{Fact, NicName};
+use rxlab_sys::{Host, Query};
 
 /// Where on its way a packet is lost, from the wire to the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub enum Stage {
     Interface,
     /// The backlog of a CPU.
     Backlog,
+    /// Filters of traffic control, and queues of interfaces that lead to a receiver on this machine.
+    Tc,
     /// Connection tracking.
     Conntrack,
     /// The socket of a program.
@@ -31,6 +33,7 @@ display_as! { Stage:
     Device => "device",
     Interface => "interface",
     Backlog => "backlog",
+    Tc => "tc",
     Conntrack => "conntrack",
     Socket => "socket",
 }
@@ -113,6 +116,30 @@ pub struct Losses {
     pub(crate) counts: BTreeMap<&'static str, u64>,
     /// Files that could not be read, with the reason.
     pub(crate) unread: BTreeMap<&'static str, Fact<()>>,
+    /// Drops by interface and place: [`FILTERS`] or [`QUEUES`].
+    pub(crate) tc: Fact<BTreeMap<(NicName, &'static str), u64>>,
+}
+
+/// Drops by filters of received packets.
+pub(crate) const FILTERS: &str = "tc filters";
+/// Drops by the queueing disciplines of packets to send. Those of classes are in their parents.
+pub(crate) const QUEUES: &str = "tc queues";
+
+/// Drops of the queueing disciplines of these interfaces.
+fn tc(host: &dyn Host, nics: &[RawNic]) -> Fact<BTreeMap<(NicName, &'static str), u64>> {
+    let names: BTreeMap<u32, &NicName> =
+        nics.iter().filter_map(|nic| Some((*nic.ifindex.known()?, &nic.name))).collect();
+    read::asked(host, &Query::Qdiscs, parse::qdiscs).map(|qdiscs| {
+        let mut drops = BTreeMap::new();
+        for parse::Qdisc { ifindex, kind, drops: dropped } in qdiscs {
+            let Some(name) = names.get(&ifindex) else { continue };
+            let place = if matches!(kind.as_str(), "ingress" | "clsact") { FILTERS } else { QUEUES };
+            // A queueing discipline counts what those below it drop as well: the largest is the outermost.
+            let sum: &mut u64 = drops.entry(((*name).clone(), place)).or_default();
+            *sum = (*sum).max(dropped.into());
+        }
+        drops
+    })
 }
 
 type Parser = fn(&str) -> Result<Counts, ParseError>;
@@ -123,8 +150,8 @@ const SOURCES: [(&str, Parser); 4] =
 impl Losses {
     /// Reads all counters. `has_conntrack` is true if connections are tracked, which a kernel without
     /// CONFIG_NF_CONNTRACK_PROCFS does without counters.
-    pub(super) fn take(host: &dyn Host, has_conntrack: bool) -> Self {
-        let mut losses = Self::default();
+    pub(super) fn take(host: &dyn Host, nics: &[RawNic], has_conntrack: bool) -> Self {
+        let mut losses = Self { tc: tc(host, nics), ..Self::default() };
         for (source, parser) in SOURCES {
             match read::parsed(host, source, parser) {
                 Fact::Known(counts) => {
@@ -148,6 +175,9 @@ impl Losses {
 pub struct LossRates {
     /// Events per second by name of the counter; of `entries` the number in the second sample.
     pub rates: BTreeMap<String, f64>,
+    /// Drops per second by interface and place in traffic control: `tc filters`, `tc queues`.
+    #[serde(default)]
+    pub tc: Vec<(NicName, String, f64)>,
     /// Files that could not be read, and counters that stepped back, with the reason.
     pub unread: Vec<Unread>,
 }
@@ -184,6 +214,21 @@ impl LossRates {
                 }),
             }
         }
+        match (&before.tc, &after.tc) {
+            (Fact::Known(before), Fact::Known(after)) => {
+                // One that was just made starts from 0.
+                let grown = after.iter().map(|((nic, place), now)| {
+                    let then = before.get(&(nic.clone(), *place)).copied().unwrap_or_default();
+                    (nic.clone(), (*place).to_owned(), now.saturating_sub(then) as f64 / seconds)
+                });
+                rates.tc = grown.filter(|(.., rate)| *rate > 0.0).collect();
+            }
+            (Fact::Known(_), absent) | (absent, _) => rates.unread.push(Unread {
+                stage: Stage::Tc,
+                source: "queueing disciplines".to_owned(),
+                why: reason(absent),
+            }),
+        }
         for (source, why) in after.unread.iter().chain(&before.unread) {
             let stage =
                 COUNTERS.iter().find(|counter| counter.source == *source).map(|counter| counter.stage);
@@ -215,13 +260,14 @@ pub(crate) fn reason<T>(absent: &Fact<T>) -> String {
 #[cfg(test)]
 mod tests {
     use super::{LossRates, Losses, Stage};
-    use rxlab_sys::{Cause, RecordedHost};
+    use rxlab_sys::{Cause, Query, RecordedHost};
 
     const NETSTAT: &str = "TcpExt: ListenOverflows ListenDrops TCPBacklogDrop\nTcpExt: 3 9 1\n";
 
     fn machine(lost: u32) -> RecordedHost {
         let udp = format!("Udp: InDatagrams RcvbufErrors\nUdp: 5000 {lost}\nTcp: PassiveOpens\nTcp: 4\n");
-        RecordedHost::new().with("proc/net/snmp", udp).with("proc/net/netstat", NETSTAT)
+        let host = RecordedHost::new().with("proc/net/snmp", udp).with("proc/net/netstat", NETSTAT);
+        host.with(&Query::Qdiscs.path(), "")
     }
 
     fn unread(losses: &LossRates) -> Vec<String> {
@@ -230,7 +276,7 @@ mod tests {
 
     #[test]
     fn rates_of_what_both_samples_have() {
-        let losses = |lost| Losses::take(&machine(lost), false);
+        let losses = |lost| Losses::take(&machine(lost), &[], false);
         let rates = LossRates::between(&losses(100), &losses(700), 2.0);
         assert_eq!((rates.rate("UdpRcvbufErrors"), rates.rate("TcpExtListenDrops")), (300.0, 0.0));
         assert!(!rates.rates.contains_key("TcpExtTCPRcvQDrop"), "this kernel does not count it");
@@ -243,14 +289,15 @@ mod tests {
     #[test]
     fn a_missing_file_is_not_read_unless_its_neighbours_were() {
         let rates = |host: &RecordedHost, tracked| {
-            let losses = Losses::take(host, tracked);
+            let losses = Losses::take(host, &[], tracked);
             LossRates::between(&losses, &losses, 1.0)
         };
         let conntrack = "/proc/net/stat/nf_conntrack: missing";
         let old = RecordedHost::new().with("proc/net/netstat", NETSTAT).with("proc/net/dev", "");
+        let disciplines = "queueing disciplines: missing";
         let mut told = unread(&rates(&old, false));
         told.sort();
-        assert_eq!(told, ["/proc/net/snmp6: missing", "/proc/net/snmp: missing", conntrack]);
+        assert_eq!(told, ["/proc/net/snmp6: missing", "/proc/net/snmp: missing", conntrack, disciplines]);
         assert_eq!(unread(&rates(&machine(0), false)), [conntrack], "a kernel without IPv6");
         let listed = || machine(0).with("proc/net/stat/rt_cache", "");
         assert_eq!(unread(&rates(&listed(), false)), [""; 0]);
@@ -265,7 +312,7 @@ mod tests {
             let text = format!("entries insert_failed drop early_drop\n00000100 00000000 {drop} 00000000\n");
             machine(0).with("proc/net/stat/nf_conntrack", text)
         };
-        let losses = |drop| Losses::take(&host(drop), true);
+        let losses = |drop| Losses::take(&host(drop), &[], true);
         let rates = LossRates::between(&losses("00000000"), &losses("00000014"), 2.0);
         assert_eq!((rates.rate("drop"), rates.rate("entries")), (10.0, 256.0));
     }

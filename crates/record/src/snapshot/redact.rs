@@ -169,6 +169,7 @@ fn class(path: &str) -> Class {
         ["netlink", "sock_diag", "tcp-listeners" | "tcp6-listeners"] => Class::SockDiag,
         ["netlink", "sock_diag", "tcp-connections" | "tcp6-connections", _] => Class::SockDiag,
         ["netlink", "route", "link-get"] => Class::Links,
+        ["netlink", "route", "qdisc-get"] => Class::Harmless,
         ["netlink", "route", "nsid-get", _] => Class::Harmless,
         _ => Class::Unknown,
     }
