@@ -120,6 +120,7 @@ fn rates(cpus: u32) -> Rates {
             tx_bytes: 2e9,
             rx_dropped: 0.0,
             rx_missed: 0.0,
+            losses: BTreeMap::new(),
             queues: BTreeMap::new(),
             limited: BTreeMap::new(),
             queue_drops: BTreeMap::new(),

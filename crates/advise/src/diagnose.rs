@@ -20,16 +20,19 @@ mod app_on_irq_cpu;
 mod arfs_pointless;
 mod arfs_possible;
 mod backlog_drops;
+mod conntrack_full;
 mod costly_packets;
 mod deep_idle_states;
 mod gro_off;
 mod hash_imbalance;
+mod interface_drops;
 mod interrupt_rate;
 mod irq_on_isolated_cpu;
 mod irq_on_wrong_node;
 mod irqbalance_fights_manual_affinity;
 mod limited_by_the_host;
 mod limited_elsewhere;
+mod listen_overflow;
 mod moderation_hurts_latency;
 mod not_packets;
 mod one_core_hotspot;
@@ -48,6 +51,7 @@ mod rps_redundant;
 mod single_queue_no_rps;
 mod single_thread_limit;
 mod slow_clocksource;
+mod socket_drops;
 mod softirq_not_receive;
 mod threaded_napi_with_rps;
 mod throttled_server;
@@ -219,6 +223,10 @@ const OWN_RULE: &str = "a rule of rxlab's own, published nowhere else";
 pub const RULES: &[Rule] = &[
     one_core_hotspot::RULE,
     backlog_drops::RULE,
+    interface_drops::RULE,
+    conntrack_full::RULE,
+    socket_drops::RULE,
+    listen_overflow::RULE,
     too_few_queues::RULE,
     queues_share_a_cpu::RULE,
     limited_by_the_host::RULE,

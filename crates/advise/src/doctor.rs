@@ -21,7 +21,8 @@ use crate::plan::{Options, Policy, Proposal, Spread, Variable, spread};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::{Headroom, TRAFFIC, headroom, loopback_share, receive_time, received, tier};
-use rxlab_path::model::{CpuRates, Identity, Model, Nic, Rates};
+use rxlab_path::ledger::Ledger;
+use rxlab_path::model::{Identity, Model, Nic, Rates};
 use rxlab_setting::{Plan, Setting, set_of, trial_of, trial_of_plan};
 
 /// All results of one sample of a machine.
@@ -74,9 +75,11 @@ pub struct Load {
     /// Packets per second that went up the stack on all CPUs; `None` if they are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<f64>,
-    /// Backlog drops per second on all CPUs; `None` if they are not counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<f64>,
+    /// Packets and connections lost per second: `per_second` of the ledger.
+    pub dropped: f64,
+    /// Losses from the wire to the program, and what was not read of them.
+    #[serde(default = "Ledger::unasked")]
+    pub ledger: Ledger,
     /// Capacity as a multiple of today's load; `None` if CPU times are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headroom: Option<Headroom>,
@@ -397,16 +400,16 @@ fn concerned(findings: &[Finding]) -> Vec<&NicName> {
 
 fn load(model: &Model, rates: &Rates) -> Load {
     let busiest = rates.cpus.iter().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b)));
-    let counted = |value: fn(&CpuRates) -> f64| {
-        (!rates.uncounted && busiest.is_some()).then(|| rates.cpus.iter().map(value).sum())
-    };
+    let is_counted = !rates.uncounted && busiest.is_some();
+    let ledger = Ledger::new(model, rates);
     Load {
         busiest: busiest.map(|cpu| cpu.cpu),
         receive_time: busiest.map(receive_time),
         tier: tier(rates).to_owned(),
         received: received(model, rates),
-        packets: counted(|cpu| cpu.packets),
-        dropped: counted(|cpu| cpu.dropped),
+        packets: is_counted.then(|| rates.cpus.iter().map(|cpu| cpu.packets).sum()),
+        dropped: ledger.per_second,
+        ledger,
         headroom: busiest.map(|_| headroom(rates)),
         unseen: rates.unseen.clone(),
         thread: thread_room(model, rates),

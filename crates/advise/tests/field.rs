@@ -1,4 +1,4 @@
-//! The machines of fixtures/field: which interrupt belongs to which receive queue, and what limits the machine.
+//! The machines of fixtures/field: which interrupt belongs to which receive queue, what limits the machine, and what it loses.
 
 #![allow(clippy::disallowed_methods)] // Opens the fixtures.
 
@@ -7,6 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use rxlab_advise::doctor::doctor;
+use rxlab_path::ledger::Verdict;
 use rxlab_path::model::{Model, NicKind, Rates};
 use rxlab_record::snapshot::Snapshot;
 
@@ -146,6 +147,41 @@ fn interrupts_of_queues() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Machines that lose packets: the interface that drops them, and how many per second.
+const LOSING: [(&str, &str, &str); 4] = [
+    ("device-drops-idle", "eth0", "eth0 drops 900 packets/s (1.5 %)"),
+    ("tunnel-drops", "wg0", "wg0 drops 900 packets/s (1.8 %)"),
+    ("tunnel-drops-idle", "wg0", "wg0 drops 900 packets/s (1.8 %)"),
+    ("wireguard", "wireguard.cali", "wireguard.cali drops 900 packets/s (0.5 %)"),
+];
+
+#[test]
+fn losses_are_named() {
+    for (machine, nic, title) in LOSING {
+        let (model, rates) = interval(machine);
+        let report = doctor(&model, &rates, "rxlab");
+        let found = report.findings.iter().find(|finding| finding.id == "interface-drops");
+        let found = found.map(|found| (found.nic.as_ref().map(|nic| nic.as_str()), found.title.as_str()));
+        assert_eq!(found, Some((Some(nic), title)), "{machine}: {:?}", report.findings);
+        assert_eq!(report.load.ledger.in_words(), "900 drops/s", "{machine}");
+    }
+}
+
+/// These recordings have no counters of sockets and connection tracking: what they lack is not known to be 0.
+#[test]
+fn no_recording_without_counters_has_no_drops() {
+    for (machine, _) in MACHINES {
+        let (model, rates) = interval(machine);
+        let ledger = doctor(&model, &rates, "rxlab").load.ledger;
+        assert_ne!(ledger.verdict(), Verdict::None, "{machine}: {:?}", ledger.lines);
+        let has_socket =
+            ledger.gaps().iter().any(|gap| gap.starts_with("drops, socket: not read: /proc/net/"));
+        assert!(has_socket, "{machine}: {:?}", ledger.gaps());
+        let is_losing = LOSING.iter().any(|(losing, ..)| *losing == machine);
+        assert_eq!(ledger.verdict() != Verdict::Unknown, is_losing, "{machine}: {:?}", ledger.lines);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! unknown one): names of interrupts and of statistics, limits, and what a change resets. Statistics and names of
 //! interrupts that drivers share are also tried for drivers without a row.
 
+mod losses;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,8 @@ use std::sync::LazyLock;
 
 use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
+pub(crate) use losses::kind as loss_kind;
+pub use losses::{LOSSES, Loss, LossKind};
 pub use table::DRIVERS;
 
 /// One driver.

@@ -24,6 +24,7 @@
 
 pub mod drivers;
 pub mod evidence;
+pub mod ledger;
 pub mod model;
 pub mod sample;
 #[cfg(any(test, feature = "testing"))]

@@ -29,7 +29,7 @@ pub use features::{features, wanted};
 pub use flow_match::flow_matches;
 pub use flow_text::{flow_bytes, flow_text, same_flow};
 pub use queue_coalesce::{QueueCoalesce, QueueDelay, queue_coalesce};
-pub use queue_statistics::{Counted, NamedStatistics, QueueNames, QueueStatistic, QueueStatistics};
+pub use queue_statistics::{Counted, QueueNames, QueueStatistic, QueueStatistics};
 pub use rings::{RingKind, rings};
 pub use rss::{
     hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits, rss, rss_contexts, rss_ioctl, rx_rings,

@@ -212,7 +212,7 @@ impl LiveFrame {
             }
         });
         let packets = load.packets.map(|packets| format!("{} packets/s", count(packets)));
-        let figures = [Some(busiest), packets, load.dropped.map(drops), Some(findings)];
+        let figures = [Some(busiest), packets, Some(load.ledger.in_words()), Some(findings)];
         figures.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
@@ -244,11 +244,6 @@ impl LiveFrame {
             State::Applied | State::Unfinished => None,
         })
     }
-}
-
-/// `no drops`, `12 drops/s`.
-pub fn drops(rate: f64) -> String {
-    if rate > 0.0 { format!("{} drops/s", count(rate)) } else { "no drops".to_owned() }
 }
 
 /// True for a device, and for whatever receives.

@@ -12,11 +12,12 @@ use super::app::{App, Moment, Overlay, Spot, View};
 use super::input::KEYS;
 use super::look::Look;
 use super::{findings, heat, tables};
-use crate::report::live::{LiveFrame, drops};
+use crate::report::live::LiveFrame;
 use crate::report::status::text;
 use crate::report::text::{is_control, wrap};
 use rxlab_advise::diagnose::Severity;
 use rxlab_base::number::{count, percent, plural};
+use rxlab_path::evidence::LOST;
 use rxlab_path::model::Fact;
 
 /// Draws the whole screen.
@@ -71,7 +72,7 @@ fn head(app: &App, width: usize, look: Look) -> Line<'static> {
             parts.push((5, Span::styled(text, alarm(time >= 0.9))));
         }
         parts.extend(load.packets.map(|packets| (3, Span::raw(format!("{} packets/s", count(packets))))));
-        parts.extend(load.dropped.map(|rate| (4, Span::styled(drops(rate), alarm(rate > 0.0)))));
+        parts.push((4, Span::styled(load.ledger.in_words(), alarm(load.dropped >= LOST))));
     }
     let length = |parts: &[(u8, Span<'_>)]| parts.iter().map(|(_, part)| part.width() + 2).sum::<usize>();
     while length(&parts) > width + 2 && parts.len() > 1 {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::rates::{CpuRates, IrqRates, NicRates, Rates};
-use crate::sample::{Counters, Inventory, NicCounters};
+use crate::drivers::{LossKind, loss_kind};
+use crate::sample::{Counters, Inventory, LossRates, NicCounters};
 use rxlab_base::parse::{InterruptLine, QueueCounters};
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName};
 
@@ -68,6 +69,10 @@ impl Rates {
             gaps: gaps(current, masked.as_deref()),
             uncounted,
             masked,
+            losses: current
+                .losses
+                .clone()
+                .and_then(|now| previous.losses.clone().map(|then| LossRates::between(&then, &now, seconds))),
             ..Self::default()
         })
     }
@@ -150,6 +155,12 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         let old = before.limited.get(statistic)?;
         Some((statistic.clone(), count.checked_sub(*old)? as f64 / seconds))
     };
+    let losses = after.losses.iter().filter_map(|(name, now)| {
+        // A counter that a new interface begins with is from this interval.
+        let old = if reset { 0 } else { *before.losses.get(name)? };
+        Some((name.clone(), now.checked_sub(old)? as f64 / seconds))
+    });
+    let losses: BTreeMap<String, f64> = losses.collect();
     NicRates {
         name,
         rx_packets: rate(|c| c.rx_packets),
@@ -157,12 +168,23 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         tx_packets: rate(|c| c.tx_packets),
         tx_bytes: rate(|c| c.tx_bytes),
         rx_dropped: rate(|c| c.rx_dropped),
-        // A driver may count the same loss as both: only the larger one is certain.
-        rx_missed: rate(|c| c.rx_missed).max(rate(|c| c.rx_fifo)),
+        // A driver may count the same loss as several: only the largest one is certain.
+        rx_missed: losses
+            .iter()
+            .filter(|(name, _)| is_of_ring(name))
+            .map(|(_, rate)| *rate)
+            .fold(0.0, f64::max),
+        losses,
         queues: after.rx_queues.iter().filter_map(queue).collect(),
         limited: after.limited.iter().filter_map(limited).collect(),
         queue_drops: after.rx_queues.iter().filter_map(drops).collect(),
     }
+}
+
+/// True for a counter of packets without a buffer. A virtual interface has no ring, and its losses no such counter, other
+/// than FIFO errors.
+fn is_of_ring(counter: &str) -> bool {
+    matches!(counter, "rx_missed_errors" | "rx_fifo_errors") || loss_kind(counter) == Some(LossKind::Ring)
 }
 
 fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> Vec<IrqRates> {
@@ -426,7 +448,11 @@ mod tests {
     /// igb counts packets without a buffer only as FIFO errors: such losses were once missed.
     #[test]
     fn the_counter_of_the_two_that_grew_is_the_loss() {
-        let nic = |rx_missed, rx_fifo| NicCounters { rx_missed, rx_fifo, ..NicCounters::default() };
+        let nic = |missed: u64, fifo: u64| {
+            let losses = [("rx_missed_errors", missed), ("rx_fifo_errors", fifo)];
+            let losses = losses.map(|(name, count)| (name.to_owned(), count)).into();
+            NicCounters { losses, ..NicCounters::default() }
+        };
         assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_000, 50)).rx_missed, 40.0);
         assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_040, 50)).rx_missed, 40.0, "one loss in both");
     }

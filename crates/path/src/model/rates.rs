@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::ProcessRates;
+use crate::sample::{LosingSocket, LossRates, ProcessRates};
 use rxlab_base::units::{CpuId, Fact, IrqId, NicName, find_by_name};
 
 /// Rates over one interval. CPUs and interfaces missing at either end are left out.
@@ -42,6 +42,12 @@ pub struct Rates {
     /// if no process is visible.
     #[serde(default)]
     pub processes: Fact<Vec<ProcessRates>>,
+    /// Losses behind the backlogs; not asked where programs are not.
+    #[serde(default)]
+    pub losses: Fact<LossRates>,
+    /// Public sockets that had no room for packets or connections, most losses first.
+    #[serde(default)]
+    pub losing: Fact<Vec<LosingSocket>>,
 }
 
 /// Accuracy of softirq time measured by eBPF programs in windows.
@@ -187,6 +193,10 @@ pub struct NicRates {
     /// driver's equivalent).
     #[serde(default)]
     pub rx_missed: f64,
+    /// Losses by the name of their counter; those that were missing at either end, or stepped back, are left out. Several
+    /// may count the same packets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub losses: BTreeMap<String, f64>,
     /// Packets received by queue index, if the kernel reports it; queues that were missing at either end, or
     /// restarted counting, are left out.
     pub queues: BTreeMap<u32, f64>,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::processes::ran_ns;
 use super::threads::{self, ThreadsOf};
 use super::throttling::{self, Throttlings};
-use super::{Inventory, ProcessTimes, RawNic, Transport, busiest, power, queue_counts, read, socket_queues};
+use super::{
+    Inventory, Losses, ProcessTimes, RawNic, Transport, busiest, power, queue_counts, read, socket_queues,
+};
 use rxlab_base::parse;
 use rxlab_base::units::{CpuId, CpuMask, Fact, NicName};
 use rxlab_sys::Host;
@@ -43,6 +45,8 @@ pub struct Counters {
     pub sockets: Fact<BTreeMap<u64, (Transport, parse::NetSocket)>>,
     /// Throttling of the control groups of the programs that used most CPU time.
     pub throttling: Fact<Throttlings>,
+    /// Packets lost behind the backlogs; asked if programs are.
+    pub losses: Fact<Losses>,
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -64,6 +68,7 @@ impl Counters {
             threads: Fact::NotAsked,
             sockets: Fact::NotAsked,
             throttling: Fact::NotAsked,
+            losses: Fact::NotAsked,
         }
     }
 }
@@ -106,11 +111,9 @@ pub struct NicCounters {
     pub tx_bytes: u64,
     /// Sum of `rx_dropped` and `rx_missed_errors`.
     pub rx_dropped: u64,
-    /// `rx_missed_errors`: packets for which the device had no buffer because its ring was full (if_link.h).
-    /// Some drivers (ena) add them to `rx_dropped`, which also counts drops by the stack.
-    pub rx_missed: u64,
-    /// `rx_fifo_errors` of a device: some drivers (igb) count packets without a buffer here.
-    pub rx_fifo: u64,
+    /// Counters of losses that could be read, by name: those of the interface in `statistics/`, and of the driver's own
+    /// those that [`crate::drivers::LOSSES`] has.
+    pub losses: BTreeMap<String, u64>,
     /// Counters of each receive queue by index, if the kernel or the driver reports them.
     pub rx_queues: BTreeMap<u32, parse::QueueCounters>,
     /// Packets that limits of the host delayed or dropped, by the name of the statistic; empty if not counted.
@@ -151,6 +154,7 @@ impl Counters {
             napi_threads: napi_threads(host, inventory),
             threads: processes.clone().and_then(|programs| threads::times(host, &programs, taken_ns)),
             sockets: inventory.programs.clone().and_then(|_| socket_queues::take(host)),
+            losses: losses(host, inventory),
             throttling: processes.clone().and_then(|programs| throttling::take(host, &programs, taken_ns)),
             processes,
         }
@@ -214,13 +218,13 @@ impl VirtualNics {
         self.0.known().filter(|_| raw.is_virtual())?.get(&raw.name)
     }
 
-    /// `rx_dropped` + `rx_missed_errors` of an interface, and the second of these.
-    pub(super) fn dropped(&self, host: &dyn Host, raw: &RawNic) -> Option<(u64, u64)> {
+    /// `rx_dropped` + `rx_missed_errors` of an interface.
+    pub(super) fn dropped(&self, host: &dyn Host, raw: &RawNic) -> Option<u64> {
         if let Some(row) = self.get(raw) {
-            return Some((row.rx_dropped, 0));
+            return Some(row.rx_dropped);
         }
-        let missed = statistic(host, raw, "rx_missed_errors")?;
-        Some((statistic(host, raw, "rx_dropped")?.saturating_add(missed), missed))
+        let [missed, dropped] = ["rx_missed_errors", "rx_dropped"].map(|file| statistic(host, raw, file));
+        Some(missed?.saturating_add(dropped?))
     }
 }
 
@@ -228,33 +232,63 @@ fn statistic(host: &dyn Host, raw: &RawNic, file: &str) -> Option<u64> {
     read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
 }
 
+/// Counters of a device's losses below `statistics/` (include/uapi/linux/if_link.h). Drivers differ in the one for packets without a
+/// buffer (igb: `rx_fifo_errors`), and `rx_dropped` may contain it (ena); the stack adds what it drops at a backlog and what
+/// no protocol takes.
+pub(crate) const DEVICE_LOSSES: [&str; 4] =
+    ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+
+/// Those of virtual interfaces, also in `/proc/net/dev`: packets that a veth could not give to its other end are in
+/// `tx_dropped`.
+pub(crate) const VIRTUAL_LOSSES: [&str; 2] = ["rx_dropped", "tx_dropped"];
+
 fn nic(
     host: &dyn Host,
     raw: &RawNic,
     virtuals: &VirtualNics,
     queues: &queue_counts::ByKernel,
 ) -> Option<NicCounters> {
-    let queue_counts::Counted { rx_queues, limited } = queue_counts::counted(host, raw, queues);
+    let queue_counts::Counted { rx_queues, limited, losses: of_driver } =
+        queue_counts::counted(host, raw, queues);
     if let Some(row) = virtuals.get(raw) {
-        let parse::NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets } = *row;
-        let lost = NicCounters { rx_dropped, rx_queues, ..NicCounters::default() };
-        return Some(NicCounters { rx_packets, rx_bytes, tx_packets, tx_bytes, ..lost });
+        let parse::NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets, tx_dropped } = *row;
+        let losses = VIRTUAL_LOSSES.map(str::to_owned).into_iter().zip([rx_dropped, tx_dropped]);
+        let losses = losses.collect();
+        return Some(NicCounters {
+            rx_packets,
+            rx_bytes,
+            tx_packets,
+            tx_bytes,
+            rx_dropped,
+            losses,
+            rx_queues,
+            limited,
+        });
     }
     let count = |file: &str| statistic(host, raw, file);
-    let (rx_dropped, rx_missed) = virtuals.dropped(host, raw)?;
-    let driver = raw.driver.known().map(String::as_str);
+    let rx_dropped = virtuals.dropped(host, raw)?;
+    // Recordings made before one was read do not have it.
+    let files: &[&str] = if raw.is_virtual() { &VIRTUAL_LOSSES } else { &DEVICE_LOSSES };
+    let losses = files.iter().filter_map(|file| Some(((*file).to_owned(), count(file)?)));
     Some(NicCounters {
         rx_packets: count("rx_packets")?,
         rx_bytes: count("rx_bytes")?,
         tx_packets: count("tx_packets")?,
         tx_bytes: count("tx_bytes")?,
         rx_dropped,
-        rx_missed,
-        // Recordings made before this was read do not have it.
-        rx_fifo: driver.and_then(|_| count("rx_fifo_errors")).unwrap_or_default(),
+        losses: losses.chain(of_driver).collect(),
         rx_queues,
         limited,
     })
+}
+
+/// Asked if programs are, whether any is visible or not.
+fn losses(host: &dyn Host, inventory: &Inventory) -> Fact<Losses> {
+    if inventory.programs == Fact::NotAsked {
+        return Fact::NotAsked;
+    }
+    let nics = inventory.nics.known().map(Vec::as_slice).unwrap_or_default();
+    Fact::Known(Losses::take(host, nics, inventory.settings.nf_conntrack_max.known().is_some()))
 }
 
 fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {
@@ -305,11 +339,12 @@ mod tests {
             let inventory = Inventory::take(&host, Scope::Counters);
             let mut counters = Counters::take(&host, &inventory);
             let nic = counters.nics.remove(&"eth0".parse().expect("a name")).expect("counted");
-            (nic.rx_dropped, nic.rx_missed, nic.rx_fifo)
+            let losses = ["rx_missed_errors", "rx_fifo_errors"].map(|name| nic.losses.get(name).copied());
+            (nic.rx_dropped, losses)
         };
-        assert_eq!(counted("igb", true), (43, 3, 70));
-        assert_eq!(counted("ena", true), (43, 3, 70));
-        assert_eq!(counted("igb", false), (43, 3, 0), "an old recording");
+        assert_eq!(counted("igb", true), (43, [Some(3), Some(70)]));
+        assert_eq!(counted("ena", true), (43, [Some(3), Some(70)]));
+        assert_eq!(counted("igb", false), (43, [Some(3), None]), "an old recording");
     }
 
     /// `/proc/net/dev` counts virtual interfaces; one that it lacks, and devices, have files.

@@ -10,8 +10,7 @@ use super::read;
 use crate::drivers::{self, Kind};
 use rxlab_base::parse::WireError;
 use rxlab_base::parse::ethtool::{
-    self, Channels, Coalesce, DriverInfo, Feature, FlowRule, HashFields, NamedStatistics, QueueStatistics,
-    Rings, Rss,
+    self, Channels, Coalesce, DriverInfo, Feature, FlowRule, HashFields, QueueStatistics, Rings, Rss,
 };
 use rxlab_base::units::{Fact, NicName};
 use rxlab_sys::{Cause, EthtoolGet, Host, Query};
@@ -117,30 +116,22 @@ pub(super) fn take(
     }
 }
 
-/// Those of a driver's own statistics that are read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DriverStatistics {
-    /// Those that count packets by receive queue.
-    pub queues: QueueStatistics,
-    /// Those that count what a limit of the host delayed or dropped.
-    pub limits: NamedStatistics,
-}
-
-/// Statistics of the driver of an interface with `rx_queues` receive queues. Asked if the rest of `hardware` was.
-pub(super) fn statistics(
+/// Those of the driver's own statistics that count packets by queue, losses, and what a limit of the host delayed or dropped, of
+/// an interface with `rx_queues` receive queues. Asked if the rest of `hardware` was.
+pub(super) fn queue_statistics(
     host: &dyn Host,
     nic: &NicName,
     hardware: &Hardware,
     rx_queues: u32,
-) -> Fact<DriverStatistics> {
+) -> Fact<QueueStatistics> {
     if hardware.rules == Fact::NotAsked {
         return Fact::NotAsked;
     }
     let driver = hardware.driver.known().map(|info| info.driver.as_str());
-    let limits = drivers::facts(driver).limits.iter().map(|(name, _)| *name);
-    asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names).map(|names| DriverStatistics {
-        queues: QueueStatistics::new(drivers::statistics(driver), &names, rx_queues),
-        limits: NamedStatistics::new(limits, &names),
+    asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names).map(|names| {
+        let limits = drivers::facts(driver).limits.iter().map(|(name, _)| *name);
+        let losses: Vec<&str> = drivers::LOSSES.iter().map(|loss| loss.name).chain(limits).collect();
+        QueueStatistics::new(drivers::statistics(driver), &names, rx_queues).with_losses(&losses, &names)
     })
 }
 
@@ -227,7 +218,7 @@ mod tests {
         let indices = |name: &str| host.read_text(&format!("sys/class/net/{name}/ifindex"));
         for nic in inventory.nics.known().expect("listed") {
             assert_eq!(troubles(&nic.hardware), [""; 0], "{}", nic.name);
-            assert_eq!(trouble(&nic.statistics), None, "{}", nic.name);
+            assert_eq!(trouble(&nic.queue_statistics), None, "{}", nic.name);
             if let Some(features) = nic.hardware.features.known() {
                 assert!(
                     features.iter().any(|feature| feature.name == "rx-gro"),

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::hardware::{self, DriverStatistics};
-use super::{Hardware, Irq, read, vmbus};
+use super::{Hardware, Irq, hardware, read, vmbus};
 use crate::drivers;
-use rxlab_base::parse::ethtool::{Channels, Count};
+use rxlab_base::parse::ethtool::{Channels, Count, QueueStatistics};
 use rxlab_base::parse::{Holder, NetdevQueue};
 use rxlab_base::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 use rxlab_sys::Host;
@@ -41,7 +40,7 @@ pub struct RawNic {
     /// Facts from driver and bus.
     pub hardware: Hardware,
     /// Those of the driver's own statistics that are read.
-    pub statistics: Fact<DriverStatistics>,
+    pub queue_statistics: Fact<QueueStatistics>,
 }
 
 impl RawNic {
@@ -216,7 +215,7 @@ fn one(
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
         napi,
-        statistics: hardware::statistics(host, &name, &hardware, rx_queues),
+        queue_statistics: hardware::queue_statistics(host, &name, &hardware, rx_queues),
         hardware,
         driver,
         ifindex,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{RawNic, read};
-use crate::drivers::QUEUE_LIMITS;
+use crate::drivers::{LOSSES, QUEUE_LIMITS};
 use rxlab_base::parse::{self, QueueCounters};
 use rxlab_base::units::{Direction, Fact};
 use rxlab_sys::{EthtoolGet, Host, Query};
@@ -18,6 +18,8 @@ pub(super) struct Counted {
     pub(super) rx_queues: BTreeMap<u32, QueueCounters>,
     /// What limits of the host delayed or dropped, by the name of the statistic.
     pub(super) limited: BTreeMap<String, u64>,
+    /// Losses among the driver's own statistics, by name.
+    pub(super) losses: BTreeMap<String, u64>,
 }
 
 /// Asks the kernel. Older ones and most virtual interfaces do not count by queue: then it is empty.
@@ -52,18 +54,19 @@ pub(super) fn counted(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> Counted
 /// Adds counters among the driver's own statistics, those of receive queues if the kernel has none. None are added if the
 /// number of statistics changed since their names were read: then they cannot be matched.
 fn by_driver(host: &dyn Host, raw: &RawNic, counted: &mut Counted) {
-    let Some(statistics) = raw.statistics.known() else { return };
-    let asks_queues = counted.rx_queues.is_empty() && !statistics.queues.entries.is_empty();
-    if !asks_queues && statistics.limits.is_empty() {
-        return;
-    }
+    let places = raw.queue_statistics.known();
+    let places = places.filter(|places| !places.entries.is_empty() || !places.losses.is_empty());
+    let Some(places) = places else { return };
     let query = Query::Ethtool(EthtoolGet::Stats, raw.name.clone());
     let Fact::Known(values) = read::asked(host, &query, parse::ethtool::stats) else { return };
-    if asks_queues {
-        counted.rx_queues = statistics.queues.counters(&values).unwrap_or_default();
+    if counted.rx_queues.is_empty() {
+        counted.rx_queues = places.counters(&values).unwrap_or_default();
     }
-    let limited = statistics.limits.counters(&values);
-    counted.limited.extend(limited.into_iter().map(|(name, count)| (name.to_owned(), count)));
+    for (name, count) in places.lost(&values).unwrap_or_default() {
+        let is_loss = LOSSES.iter().any(|loss| loss.name == name);
+        let of = if is_loss { &mut counted.losses } else { &mut counted.limited };
+        of.insert(name, count);
+    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub struct QueueStatistics {
     pub total: usize,
     /// Those of the receive queues. Several of one queue with the same unit are added up.
     pub entries: Vec<QueueStatistic>,
+    /// Positions of statistics that count losses, and the pattern of their name. Those of one pattern are added up.
+    pub losses: Vec<(usize, &'static str)>,
 }
 
 /// Names of the statistics of a receive queue. `#` in a name is the queue's number.
@@ -56,16 +58,40 @@ impl QueueStatistics {
         let mut fitting = patterns.into_iter().map(|pattern| pattern.entries(names, queues));
         // One pattern only: a driver with a count under two names must not count twice.
         let entries = fitting.find(|entries| entries.iter().any(|entry| entry.counted == Counted::Packets));
-        Self { total: names.len(), entries: entries.unwrap_or_default() }
+        Self { total: names.len(), entries: entries.unwrap_or_default(), losses: Vec::new() }
+    }
+
+    /// Adds the positions of losses: `patterns` are their names, in which `#` is a number.
+    #[must_use]
+    pub fn with_losses(self, patterns: &[&'static str], names: &[String]) -> Self {
+        let names = names.iter().enumerate();
+        let losses =
+            names.filter_map(|(at, name)| Some((at, *patterns.iter().find(|loss| fits(loss, name.trim()))?)));
+        Self { losses: losses.collect(), ..self }
+    }
+
+    /// Counts of losses by the pattern of their name, from the statistics' values.
+    pub fn lost(&self, values: &[u64]) -> Result<BTreeMap<String, u64>, WireError> {
+        self.check(values)?;
+        let mut lost = BTreeMap::new();
+        for (position, name) in &self.losses {
+            let sum: &mut u64 = lost.entry((*name).to_owned()).or_default();
+            *sum = sum.wrapping_add(values.get(*position).copied().unwrap_or_default());
+        }
+        Ok(lost)
+    }
+
+    fn check(&self, values: &[u64]) -> Result<(), WireError> {
+        if values.len() == self.total {
+            return Ok(());
+        }
+        Err(WireError::new(format!("{} statistics, expected {}", values.len(), self.total)))
     }
 
     /// The counters of each queue, from the statistics' values. Queues without a packet count are
     /// left out.
     pub fn counters(&self, values: &[u64]) -> Result<BTreeMap<u32, QueueCounters>, WireError> {
-        if values.len() != self.total {
-            let moved = format!("{} statistics, expected {}", values.len(), self.total);
-            return Err(WireError::new(moved));
-        }
+        self.check(values)?;
         let mut queues: BTreeMap<u32, [Option<u64>; 3]> = BTreeMap::new();
         for entry in &self.entries {
             let value = values.get(entry.position);
@@ -81,31 +107,14 @@ impl QueueStatistics {
     }
 }
 
-/// Positions of single statistics among those of a driver.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NamedStatistics {
-    total: usize,
-    positions: Vec<(usize, &'static str)>,
-}
-
-impl NamedStatistics {
-    /// Positions of the statistics among `names` that are also in `wanted`.
-    pub fn new(wanted: impl Iterator<Item = &'static str> + Clone, names: &[String]) -> Self {
-        let position = |(position, name): (usize, &String)| {
-            Some((position, wanted.clone().find(|wanted| name.trim() == *wanted)?))
-        };
-        Self { total: names.len(), positions: names.iter().enumerate().filter_map(position).collect() }
-    }
-
-    /// True if the driver has none of them.
-    pub fn is_empty(&self) -> bool {
-        self.positions.is_empty()
-    }
-
-    /// The counters by name, from the values of all statistics; none if their number changed.
-    pub fn counters(&self, values: &[u64]) -> BTreeMap<&'static str, u64> {
-        let same = self.positions.iter().filter(|_| values.len() == self.total);
-        same.filter_map(|(position, name)| Some((*name, *values.get(*position)?))).collect()
+/// True if a name is that of a pattern, with a number in place of its `#`.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('#') {
+        None => name == pattern,
+        Some((before, after)) => {
+            let number = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            number.is_some_and(|number| digits::<u32>(number).is_some())
+        }
     }
 }
 
@@ -142,7 +151,7 @@ impl QueueNames {
 mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-    use super::{NamedStatistics, QueueNames, QueueStatistics};
+    use super::{QueueNames, QueueStatistics};
 
     const NUMBERED: QueueNames =
         QueueNames { heading: None, packets: &["rx#_packets"], bytes: &["rx#_bytes"], drops: &["rx#_drops"] };
@@ -192,19 +201,20 @@ mod tests {
     }
 
     #[test]
-    fn statistics_that_moved_count_nothing() {
-        let names = ["rx0_packets".to_owned(), "rx0_bytes".to_owned()];
-        assert!(QueueStatistics::new(&[NUMBERED], &names, 1).counters(&[1, 2, 3]).is_err());
+    fn losses_of_all_queues_are_added_up() {
+        let names = ["rx_overruns", "queue_0_rx_bad", "queue_1_rx_bad", "queue_x_rx_bad", "rx_packets"];
+        let names: Vec<String> = names.map(str::to_owned).into();
+        let patterns = ["rx_overruns", "queue_#_rx_bad"];
+        let statistics = QueueStatistics::new(&[], &names, 1).with_losses(&patterns, &names);
+        let lost = statistics.lost(&[7, 20, 3, 100, 1000]).expect("as many values");
+        assert_eq!(lost, [("rx_overruns".to_owned(), 7), ("queue_#_rx_bad".to_owned(), 23)].into());
+        assert!(statistics.lost(&[7]).is_err());
     }
 
     #[test]
-    fn single_statistics_by_name() {
-        let names = ["suspend", "pps_exceeded", " bw_exceeded", "queue_0_tx_cnt"].map(str::to_owned);
-        let wanted = ["bw_exceeded", "pps_exceeded", "other_exceeded"];
-        let named = NamedStatistics::new(wanted.into_iter(), &names);
-        assert_eq!(named.counters(&[1, 2, 3, 4]), [("bw_exceeded", 3), ("pps_exceeded", 2)].into());
-        assert_eq!(named.counters(&[1, 2, 3]), [].into(), "their number changed");
-        assert!(NamedStatistics::new(wanted.into_iter(), &names[3..]).is_empty());
+    fn statistics_that_moved_count_nothing() {
+        let names = ["rx0_packets".to_owned(), "rx0_bytes".to_owned()];
+        assert!(QueueStatistics::new(&[NUMBERED], &names, 1).counters(&[1, 2, 3]).is_err());
     }
 
     proptest! {

@@ -33,6 +33,8 @@ const A_RX_BYTES: u16 = 9;
 const A_TX_PACKETS: u16 = 10;
 const A_TX_BYTES: u16 = 11;
 const A_RX_HW_DROPS: u16 = 13;
+/// Part of the former where a driver reports both.
+const A_RX_HW_DROP_OVERRUNS: u16 = 14;
 const A_RX_HW_DROP_RATELIMITS: u16 = 23;
 const A_TX_HW_DROPS: u16 = 24;
 const A_TX_HW_DROP_RATELIMITS: u16 = 32;
@@ -55,7 +57,11 @@ fn one(message: &[u8]) -> Result<Option<QueueStats>, WireError> {
         Direction::Tx => (A_TX_PACKETS, A_TX_BYTES, A_TX_HW_DROPS, A_TX_HW_DROP_RATELIMITS),
     };
     let Some(packets) = message.number(packets)? else { return Ok(None) };
-    let (bytes, drops, limited) = (message.number(bytes)?, message.number(drops)?, message.number(limited)?);
+    let drops = match (message.number(drops)?, queue.direction) {
+        (None, Direction::Rx) => message.number(A_RX_HW_DROP_OVERRUNS)?,
+        (drops, _) => drops,
+    };
+    let (bytes, limited) = (message.number(bytes)?, message.number(limited)?);
     let counters = QueueCounters { packets, bytes, drops, limited };
     Ok(Some(QueueStats { ifindex, queue, counters }))
 }
