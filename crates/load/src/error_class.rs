@@ -1,5 +1,6 @@
 //! Classes of failed requests.
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use rxlab_base::display_as;
@@ -13,6 +14,10 @@ pub enum ErrorClass {
     /// A connection could not be opened, the port answered "unreachable", or a tracker gave no connection
     /// id: one per attempt.
     Connect,
+    /// This machine could not open a connection or send: it has no free port, file, memory, route or permission for it.
+    /// One per attempt. Not the target's fault, and not part of
+    /// [`Interval::error_share`](super::Interval::error_share).
+    Local,
     /// The TLS handshake failed on an open connection, or the data that followed was not TLS.
     Tls,
     /// No response within the timeout. UDP: the datagram or its echo was lost or late.
@@ -27,17 +32,15 @@ pub enum ErrorClass {
     /// unanswered. Not the target's fault, and not part of
     /// [`Interval::error_share`](super::Interval::error_share).
     Discarded,
-    /// The response was not HTTP, or the datagram was not ours.
+    /// The response was not HTTP.
     Garbage,
-    /// An unsolicited response.
-    Unexpected,
     /// A response with status 2xx where another was expected.
     Status2xx,
     /// A response with status 3xx.
     Status3xx,
     /// A response with status 4xx.
     Status4xx,
-    /// A response with status 5xx.
+    /// A response with status 5xx, or above 599, which counts as such (RFC 9110 15).
     Status5xx,
     /// A tracker returned an error, or over HTTP a failure reason.
     TrackerError,
@@ -58,8 +61,54 @@ pub enum ErrorClass {
     Unsent,
 }
 
+impl ErrorClass {
+    /// The class of a failed attempt to connect.
+    pub(super) fn of_connect(error: &std::io::Error) -> Self {
+        if lack(error.raw_os_error()).is_some() { ErrorClass::Local } else { ErrorClass::Connect }
+    }
+
+    /// The class of a datagram that the kernel did not take.
+    pub(super) fn of_send(errno: Errno) -> Self {
+        match errno {
+            Errno::CONNREFUSED => ErrorClass::Connect,
+            // The device or its queue is full: sending less helps.
+            Errno::NOBUFS | Errno::AGAIN => ErrorClass::Send,
+            errno if lack(Some(errno.raw_os_error())).is_some() => ErrorClass::Local,
+            _ => ErrorClass::Send,
+        }
+    }
+}
+
+/// What this machine can lack for a connection or a datagram, and what to do about it (connect(2), socket(2), send(2)).
+/// "No route to host" is not among them: it also is the answer of a router, or of none to ARP.
+const LACKS: [(&[Errno], &str, &str); 7] = [
+    (
+        &[Errno::ADDRNOTAVAIL, Errno::ADDRINUSE],
+        "no free local port",
+        "more addresses: --source; more ports: net.ipv4.ip_local_port_range",
+    ),
+    (&[Errno::MFILE], "too many open files", "raise ulimit -n"),
+    (&[Errno::NFILE], "too many open files on this machine", "raise fs.file-max"),
+    (&[Errno::NOMEM, Errno::NOBUFS], "no memory for sockets", "fewer connections"),
+    (&[Errno::PERM, Errno::ACCESS], "not permitted", "see this machine's own firewall"),
+    (&[Errno::NETUNREACH], "no route to the network", "see ip route get"),
+    (&[Errno::NETDOWN], "the network is down", "see ip link"),
+];
+
+/// What this machine lacks, if the error is its own.
+pub(super) fn lack(errno: Option<i32>) -> Option<&'static str> {
+    let errno = Errno::from_raw_os_error(errno?);
+    LACKS.iter().find(|(errnos, ..)| errnos.contains(&errno)).map(|(_, what, _)| *what)
+}
+
+/// What to do about a reason of [`ErrorClass::Local`].
+pub(super) fn remedy(what: &str) -> Option<&'static str> {
+    LACKS.iter().find(|(_, lack, _)| *lack == what).map(|(.., remedy)| *remedy)
+}
+
 display_as! { ErrorClass:
     Connect => "connection failed",
+    Local => "failed on this machine",
     Tls => "TLS failed",
     Timeout => "timed out",
     Reset => "connection reset",
@@ -67,7 +116,6 @@ display_as! { ErrorClass:
     Closed => "closed without a response",
     Discarded => "discarded after an announced close",
     Garbage => "invalid response",
-    Unexpected => "unsolicited response",
     Status2xx => "status 2xx",
     Status3xx => "status 3xx",
     Status4xx => "status 4xx",

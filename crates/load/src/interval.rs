@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::clock::{Nanos, SECOND};
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
+use super::event::Event;
 use super::histogram::{add, is_lower_bound, quantile, together};
 use super::pacing::Pacing;
+use super::reasons::Reasons;
 use super::tally::{Cut, Tally, Unanswered, add_counts, failed};
 use rxlab_base::units::CpuId;
 
@@ -110,12 +112,19 @@ pub struct Interval {
     pub received_seconds: f64,
     /// Errors by class. Classes that did not occur are absent.
     pub errors: BTreeMap<ErrorClass, u64>,
+    /// Reasons of those errors that have one.
+    pub reasons: Reasons,
+    /// What ended no request.
+    pub events: BTreeMap<Event, u64>,
     /// Latency of completed requests in nanoseconds: from the send in the closed loop, from the
     /// intended send time in the open loop. Empty for one-way loads. See [`Interval::latencies`].
     pub latency: Histogram<u64>,
     /// Age in nanoseconds of each request unanswered at the end of the interval: those in flight and, in the
     /// open loop, those due but not sent. Counts from the same moment as the latency.
     pub unanswered: Histogram<u64>,
+    /// Age in nanoseconds of each request given up in the interval: timed out, or due and not sent in time. Counts
+    /// from the same moment as the latency.
+    pub given_up: Histogram<u64>,
     /// Open loop: requests due but not sent.
     pub not_sent: NotSent,
     /// HTTP: complete responses to requests by status.
@@ -204,9 +213,12 @@ impl Interval {
             total.bytes += cut.tally.bytes;
             add_counts(&mut total.statuses, &cut.tally.statuses);
             add_counts(&mut total.errors, &cut.tally.errors);
+            total.reasons.add(&cut.tally.reasons);
+            add_counts(&mut total.events, &cut.tally.events);
             total.opened += cut.tally.opened;
             total.handshakes += cut.tally.handshakes;
             add(&mut total.latency, &cut.tally.latency);
+            add(&mut total.given_up, &cut.tally.given_up);
             add(&mut total.lag, &cut.tally.lag);
             add(&mut total.late, &cut.tally.late);
             due = cut.due.map(|fresh| due.unwrap_or(0) + fresh).or(due);
@@ -236,8 +248,11 @@ impl Interval {
             received: None,
             received_seconds: 0.0,
             errors: total.errors,
+            reasons: total.reasons,
+            events: total.events,
             latency: total.latency,
             unanswered: unanswered.ages,
+            given_up: total.given_up,
             statuses: total.statuses,
             bytes: total.bytes,
             unreachable: !cuts.is_empty() && cuts.iter().all(|cut| cut.unreachable),
@@ -296,8 +311,11 @@ impl Interval {
         self.bytes += more.bytes;
         add_counts(&mut self.statuses, &more.statuses);
         add_counts(&mut self.errors, &more.errors);
+        self.reasons.add(&more.reasons);
+        add_counts(&mut self.events, &more.events);
         self.datagrams.add(&more.datagrams);
         add(&mut self.latency, &more.latency);
+        add(&mut self.given_up, &more.given_up);
         add(&mut self.send_lag, &more.send_lag);
         add(&mut self.pacing_error, &more.pacing_error);
     }
@@ -343,16 +361,22 @@ impl Interval {
         if ended == 0 { 0.0 } else { failed as f64 / ended as f64 }
     }
 
-    /// Latencies of all requests in nanoseconds, unanswered ones with their age: they took at least that
-    /// long. Without them a target that stops responding shows only its earlier responses.
+    /// Latencies of all requests in nanoseconds, unanswered and given up ones with their age: they took at least that
+    /// long. Without them a target that stops responding shows only its earlier responses, and one whose slow responses
+    /// are given up only its fast ones.
     pub fn latencies(&self) -> Histogram<u64> {
-        together(&self.latency, &self.unanswered)
+        together(&self.latency, &self.unfinished())
+    }
+
+    /// Ages of the requests without a response, whether they still wait or were given up.
+    pub fn unfinished(&self) -> Histogram<u64> {
+        together(&self.unanswered, &self.given_up)
     }
 
     /// True if a quantile of [`Interval::latencies`] is only a lower bound: it lies among unanswered
     /// requests, and would be more than a tenth higher if they were never answered.
     pub fn is_lower_bound(&self, q: f64) -> bool {
-        is_lower_bound(&self.latency, &self.unanswered, q)
+        is_lower_bound(&self.latency, &self.unfinished(), q)
     }
 }
 
@@ -372,11 +396,25 @@ mod tests {
         let taken = Taken { cpu: span / 2, user: span / 8, system: span * 3 / 8, waited: span / 5 };
         let mut unanswered = Unanswered::new();
         unanswered.add_sent(1, 0, 7_000);
-        unanswered.add_due([0, 3_000].into_iter(), false, 9_000);
+        unanswered.add_due([(0, 1), (3_000, 1)].into_iter(), false, 9_000);
         tally.blocked = 1;
         tally.status(200, 5);
         tally.bytes = 700;
         Cut { tally, span, taken, due, unanswered, unreachable: span == SECOND }
+    }
+
+    /// 2 % of the responses took longer than the timeout of a second: p99 once was that of the others.
+    #[test]
+    fn what_was_given_up_took_at_least_its_age() {
+        let mut tally = Tally::new();
+        tally.complete_all(9_800, 1_000_000);
+        tally.timed_out(200, SECOND);
+        let interval = Interval::from_cuts(&[Cut::second(tally)], &[None]);
+        assert!(interval.latencies().value_at_quantile(0.99) >= 999_000_000);
+        assert!(interval.is_lower_bound(0.99) && !interval.is_lower_bound(0.5));
+        assert!(interval.latencies().mean() > 20_000_000.0);
+        let later = Interval::from_cuts(&[Cut::second(Tally::new())], &[None]);
+        assert_eq!(interval.then(&later).latencies().len(), 10_000, "they stay in the sum");
     }
 
     /// With a number of requests a thread may end long before the others.

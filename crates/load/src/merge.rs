@@ -120,8 +120,11 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         received: report.received,
         received_seconds: report.seconds,
         errors: report.errors.clone(),
+        reasons: report.reasons.clone(),
+        events: report.events.clone(),
         latency: read("latency", &report.histograms.latency)?,
         unanswered: read("unanswered", &report.histograms.unanswered)?,
+        given_up: read("given_up", &report.histograms.given_up)?,
         not_sent: report.not_sent.unwrap_or_default(),
         statuses: report.statuses.clone(),
         bytes: report.bytes_received,
@@ -222,7 +225,7 @@ mod tests {
         let taken = Taken { cpu: 500_000_000, ..Taken::default() };
         let mut unanswered = Unanswered::new();
         unanswered.add_sent(1, 0, 5_000_000);
-        unanswered.add_due([1_000].into_iter(), false, 5_000_000);
+        unanswered.add_due([(1_000, 1)].into_iter(), false, 5_000_000);
         Cut { span: 2 * SECOND, taken, due: Some(due), unanswered, ..Cut::second(tally) }
     }
 

@@ -173,7 +173,7 @@ fn body(bounds: Bounds, url: &Url, path: &str) -> Result<String, String> {
     // HTTP/1.0: the response ends with the connection and is in one piece.
     let request = format!(
         "GET {base}/api/v1/{path} HTTP/1.0\r\nHost: {}\r\nAccept: application/json\r\n\r\n",
-        url.authority()
+        url.host_header()
     );
     let answer = talk(bounds, url, request.as_bytes()).map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {

@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
+use super::event::Event;
 use super::histogram::{encode, new_histogram, quantile};
 use super::interval::{Interval, NotSent, ThreadCpu};
 use super::pacing::Pacing;
 use super::promql::Promql;
+use super::reasons::Reasons;
 use super::saturation::Saturation;
 use super::series::Second;
 use super::server::ServerCpu;
@@ -108,7 +110,7 @@ impl LatencyReport {
     /// least that long.
     pub(super) fn of_interval(interval: &Interval) -> Self {
         let all = Self::new(&interval.latencies());
-        let (answered, unanswered) = (&interval.latency, &interval.unanswered);
+        let (answered, unanswered) = (&interval.latency, &interval.unfinished());
         let is_bound = |percentile: &Percentile| match percentile {
             Percentile::Max => !unanswered.is_empty() && unanswered.max() >= answered.max(),
             other => all.get(*other).is_some() && interval.is_lower_bound(other.quantile()),
@@ -162,6 +164,9 @@ pub struct Histograms {
     /// Ages of requests unanswered at the end.
     #[serde(default = "empty")]
     pub unanswered: String,
+    /// Ages of requests that were given up.
+    #[serde(default = "empty")]
+    pub given_up: String,
     /// Open loop: delay of sends caused by the generator itself.
     pub send_lag: String,
     /// Open loop: delay of sends.
@@ -203,6 +208,10 @@ pub struct Report {
     /// are not errors. `latency_us` counts each with its age.
     #[serde(default)]
     pub unanswered: u64,
+    /// Requests given up: timed out, or due and not sent in time. They are errors, and `latency_us` counts each with its
+    /// age.
+    #[serde(default)]
+    pub given_up: u64,
     /// Open loop: requests due but not sent, by cause.
     #[serde(default)]
     pub not_sent: Option<NotSent>,
@@ -226,14 +235,20 @@ pub struct Report {
     pub unreachable: bool,
     /// Errors by class.
     pub errors: BTreeMap<ErrorClass, u64>,
+    /// Reasons of those errors that have one, with counts, by class.
+    #[serde(default, skip_serializing_if = "Reasons::is_empty")]
+    pub reasons: Reasons,
+    /// What ended no request: unsolicited responses, stray datagrams.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<Event, u64>,
     /// Completed requests per second.
     pub rate: f64,
     /// Open loop: requests due per second.
     pub offered: Option<f64>,
     /// Requests sent per second.
     pub achieved: f64,
-    /// Latency of requests with a good response and of those unanswered at the end; in the open loop from the
-    /// intended send.
+    /// Latency of requests with a good response, of those unanswered at the end, and of those given up; in the open loop
+    /// from the intended send.
     pub latency_us: LatencyReport,
     /// Open loop: adherence to the schedule.
     pub pacing: Option<PacingReport>,
@@ -291,6 +306,7 @@ impl Report {
             handshakes: spec.url.tls.then_some(interval.handshakes),
             in_flight: interval.in_flight,
             unanswered: interval.unanswered.len(),
+            given_up: interval.given_up.len(),
             not_sent: interval.offered.map(|_| interval.not_sent),
             received: interval.received,
             datagrams: (!spec.url.protocol.is_stream()).then(|| interval.datagrams.clone()),
@@ -299,6 +315,8 @@ impl Report {
             bytes_per_second: per_second(interval.bytes),
             unreachable: interval.unreachable,
             errors: interval.errors.clone(),
+            reasons: interval.reasons.clone(),
+            events: interval.events.clone(),
             rate: interval.rate(),
             offered: interval.offered,
             achieved: per_second(interval.sent),
@@ -326,6 +344,7 @@ impl Report {
             histograms: Histograms {
                 latency: encode(&interval.latency),
                 unanswered: encode(&interval.unanswered),
+                given_up: encode(&interval.given_up),
                 send_lag: encode(&interval.send_lag),
                 pacing_error: encode(&interval.pacing_error),
                 loop_lag: interval.loop_lag.iter().map(encode).collect(),

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error_class::ErrorClass;
+use super::error_class::{self, ErrorClass};
 use super::interval::{Interval, NotSent, ThreadCpu};
 use super::server::ServerCpu;
+use rxlab_base::number::plural;
 
 /// Part of the offered requests that may stay unsent.
 const SHORTFALL: f64 = 0.02;
@@ -40,7 +41,7 @@ impl Saturation {
         let shortfall = Shortfall::new(interval, full.is_some());
         let own = (shortfall.own > SHORTFALL)
             .then(|| format!("{:.1} % of the due requests were not sent in time", 100.0 * shortfall.own));
-        let reason = joined([full, lag(interval), overflow(interval), own]);
+        let reason = joined([local(interval), full, lag(interval), overflow(interval), own]);
         Self { limited: reason.is_some(), reason, elsewhere: shortfall.elsewhere() }
     }
 
@@ -151,6 +152,14 @@ fn full_thread(interval: &Interval) -> Option<String> {
     Some(text)
 }
 
+/// Connections that this machine could not open, with what it lacks and what to do.
+fn local(interval: &Interval) -> Option<String> {
+    let failed = *interval.errors.get(&ErrorClass::Local)?;
+    let (what, _) = *interval.reasons.of(ErrorClass::Local).first()?;
+    let remedy = error_class::remedy(what).map_or_else(String::new, |remedy| format!(" ({remedy})"));
+    Some(format!("{} failed here: {what}{remedy}", plural(failed as usize, "attempt")))
+}
+
 /// Judged at the 99th percentile; with few requests, at the highest that has ten of them beyond it.
 fn lag(interval: &Interval) -> Option<String> {
     let q = (1.0 - BEYOND / interval.send_lag.len().max(1) as f64).min(0.99);
@@ -247,6 +256,22 @@ mod tests {
         assert_eq!(
             reason(&interval(1_000_000, 200_000, 0, 0, None)),
             "sends were late by 200 us at p99, 20 % of the latency"
+        );
+    }
+
+    /// Connections without a local port were once "connection failed": the target seemed to be down.
+    #[test]
+    fn what_this_machine_lacks_is_the_clients_limit() {
+        let mut short = tally(10_000, 100_000, 0);
+        let error = std::io::Error::from_raw_os_error(rustix::io::Errno::ADDRNOTAVAIL.raw_os_error());
+        (0..87).for_each(|_| short.failed(ErrorClass::of_connect(&error), &error));
+        assert_eq!((short.unreached, short.errors_of(ErrorClass::Local)), (0, 87));
+        let short = measured(short, 0, None);
+        assert_eq!((short.failed(), short.error_count()), (0, 87), "the target answered all that reached it");
+        assert_eq!(
+            reason(&short),
+            "87 attempts failed here: no free local port (more addresses: --source; more ports: \
+             net.ipv4.ip_local_port_range)"
         );
     }
 

@@ -17,6 +17,9 @@ use super::rate::Rate;
 /// seed have the same arrivals and differ only in the target, and those of other seeds are independent.
 const KEY: u64 = 0x7278_6c61_6200;
 
+/// Groups in which late requests are looked at: as fine as a histogram of three digits, and bounded at any rate.
+const GROUPS: u64 = 10_000;
+
 /// One thread's part of the schedule.
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
@@ -125,20 +128,64 @@ impl Schedule {
         })
     }
 
-    /// Moments of the requests due by `now` and not taken, oldest first.
-    pub(super) fn late(&self, now: Nanos) -> impl Iterator<Item = Nanos> + use<> {
+    /// Moments of the requests due by `now` and not taken, oldest first, each with the number of requests for which it
+    /// stands: of even arrivals at a rate far above what can be sent, several that follow each other.
+    pub(super) fn late(&self, now: Nanos) -> impl Iterator<Item = (Nanos, u64)> + use<> {
         let mut rest = self.clone();
-        std::iter::from_fn(move || rest.take(now))
+        let group = (self.late_count(now) / GROUPS).max(1);
+        std::iter::from_fn(move || {
+            let count = group.min(rest.late_count(now));
+            let moment = rest.take(now)?;
+            rest.pass(count - 1);
+            Some((moment, count))
+        })
+    }
+
+    /// Number of the requests due by `now` and not taken.
+    pub(super) fn late_count(&self, now: Nanos) -> u64 {
+        match &self.arrivals {
+            Arrivals::Even { taken, .. } => self.due_even(now).saturating_sub(*taken).min(self.left),
+            Arrivals::Poisson(_) => {
+                let mut rest = self.clone();
+                std::iter::from_fn(|| rest.take(now)).count() as u64
+            }
+        }
+    }
+
+    /// Passes over the next `count` requests of even arrivals.
+    fn pass(&mut self, count: u64) {
+        if let Arrivals::Even { taken, .. } = &mut self.arrivals {
+            *taken += count;
+            self.left -= count;
+            self.next = self.find_next();
+        }
     }
 
     /// Drops the requests that are due and not taken.
     pub(super) fn skip(&mut self, now: Nanos) {
-        while self.take(now).is_some() {}
+        match self.arrivals {
+            Arrivals::Even { .. } => self.pass(self.late_count(now)),
+            Arrivals::Poisson(_) => while self.take(now).is_some() {},
+        }
+    }
+
+    /// Even arrivals of this thread up to `now`, taken or not.
+    fn due_even(&self, now: Nanos) -> u64 {
+        let Arrivals::Even { index, threads, .. } = &self.arrivals else { return 0 };
+        // The estimate can be off by rounding; the moments decide.
+        let mut due = (self.rate.due(now.saturating_sub(self.origin)) / *threads as f64) as u64;
+        while self.moment(number(due, *index, *threads)) <= now {
+            due += 1;
+        }
+        while due > 0 && self.moment(number(due - 1, *index, *threads)) > now {
+            due -= 1;
+        }
+        due.min(self.most)
     }
 
     /// Ends the schedule: nothing becomes due after `now`.
     pub(super) fn close(&mut self, now: Nanos) {
-        let late = self.late(now).count() as u64;
+        let late = self.late_count(now);
         self.most -= self.left - late;
         self.left = late;
         self.next = self.find_next();
@@ -157,17 +204,7 @@ impl Schedule {
                 }
                 count
             }
-            Arrivals::Even { index, threads, .. } => {
-                // The estimate can be off by rounding; the moments decide.
-                let mut due = (self.rate.due(now.saturating_sub(self.origin)) / *threads as f64) as u64;
-                while self.moment(number(due, *index, *threads)) <= now {
-                    due += 1;
-                }
-                while due > 0 && self.moment(number(due - 1, *index, *threads)) > now {
-                    due -= 1;
-                }
-                due.min(self.most)
-            }
+            Arrivals::Even { .. } => self.due_even(now),
         };
         let fresh = due.saturating_sub(self.cut);
         self.cut += fresh;
@@ -240,12 +277,25 @@ mod tests {
     fn a_closed_schedule_keeps_what_was_due() {
         let mut schedule = even(0, 1000.0, 0, 1);
         assert_eq!(schedule.take(3_000_000), Some(500_000));
-        let late = [1_500_000, 2_500_000];
+        let late = [(1_500_000, 1), (2_500_000, 1)];
         assert_eq!(schedule.late(3_000_000).collect::<Vec<_>>(), late);
         schedule.close(3_000_000);
         assert_eq!(schedule.cut(SECOND), 3);
-        assert_eq!(all(schedule.clone(), SECOND), late);
+        assert_eq!(all(schedule.clone(), SECOND), late.map(|(moment, _)| moment));
         assert_eq!(schedule.late(SECOND).collect::<Vec<_>>(), late, "reading takes nothing");
+    }
+
+    /// At 50,000,000/s a load of a second once took minutes: each glance went over every late request.
+    #[test]
+    fn late_requests_of_any_rate_are_few_groups_and_all_of_them() {
+        let mut schedule = even(0, 5e7, 0, 1);
+        let groups: Vec<(Nanos, u64)> = schedule.late(SECOND).collect();
+        assert!(groups.len() <= 2 * super::GROUPS as usize, "{}", groups.len());
+        assert_eq!(groups.iter().map(|(_, count)| count).sum::<u64>(), 50_000_000);
+        assert!(groups.is_sorted() && groups[0].0 < 100, "oldest first");
+        schedule.skip(SECOND);
+        assert_eq!((schedule.late_count(SECOND), schedule.cut(SECOND)), (0, 50_000_000));
+        assert!(schedule.take(SECOND + 100).is_some(), "it goes on");
     }
 
     #[test]

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::clock::Nanos;
 #[cfg(test)]
 use super::clock::SECOND;
 use super::datagrams::Datagrams;
-use super::error_class::ErrorClass;
+use super::error_class::{ErrorClass, lack};
+use super::event::Event;
 use super::histogram::{add, new_histogram};
+use super::reasons::Reasons;
 
 /// Counts of one thread. Only that thread touches them until it hands them over.
 #[derive(Debug)]
@@ -22,6 +25,10 @@ pub(super) struct Tally {
     /// TLS handshakes that succeeded.
     pub(super) handshakes: u64,
     pub(super) errors: BTreeMap<ErrorClass, u64>,
+    /// Reasons of those errors that have one.
+    pub(super) reasons: Reasons,
+    /// What ended no request.
+    pub(super) events: BTreeMap<Event, u64>,
     /// HTTP: complete responses by status.
     pub(super) statuses: BTreeMap<u16, u64>,
     /// Bytes of responses read.
@@ -31,6 +38,8 @@ pub(super) struct Tally {
     /// Scheduled requests given up because no connection was free, or none could be opened.
     pub(super) blocked: u64,
     pub(super) latency: Histogram<u64>,
+    /// Age of each request that was given up: timed out, or due and not sent in time.
+    pub(super) given_up: Histogram<u64>,
     pub(super) lag: Histogram<u64>,
     pub(super) late: Histogram<u64>,
     /// Lag of the event loop.
@@ -51,11 +60,14 @@ impl Tally {
             opened: 0,
             handshakes: 0,
             errors: BTreeMap::new(),
+            reasons: Reasons::default(),
+            events: BTreeMap::new(),
             statuses: BTreeMap::new(),
             bytes: 0,
             unreached: 0,
             blocked: 0,
             latency: new_histogram(),
+            given_up: new_histogram(),
             lag: new_histogram(),
             late: new_histogram(),
             loops: new_histogram(),
@@ -96,9 +108,16 @@ impl Tally {
         self.late.saturating_record(now.saturating_sub(intended));
     }
 
-    /// A scheduled request is given up before being sent; `blocked`: no connection was free for it.
-    pub(super) fn unsent(&mut self, blocked: bool) {
+    /// `count` requests of the same `age` are given up without a response: they took at least that long.
+    pub(super) fn timed_out(&mut self, count: usize, age: Nanos) {
+        self.error(ErrorClass::Timeout, count);
+        self.given_up.saturating_record_n(age, count as u64);
+    }
+
+    /// A scheduled request of this `age` is given up before being sent; `blocked`: no connection was free for it.
+    pub(super) fn unsent(&mut self, blocked: bool, age: Nanos) {
         self.error(ErrorClass::Unsent, 1);
+        self.given_up.saturating_record(age);
         self.blocked += u64::from(blocked);
     }
 
@@ -118,6 +137,21 @@ impl Tally {
         *self.errors.entry(class).or_default() += count as u64;
     }
 
+    pub(super) fn event(&mut self, event: Event) {
+        *self.events.entry(event).or_default() += 1;
+    }
+
+    /// Counts one error of the system.
+    pub(super) fn failed(&mut self, class: ErrorClass, error: &std::io::Error) {
+        self.error(class, 1);
+        let errno = error.raw_os_error();
+        match (lack(errno).filter(|_| class == ErrorClass::Local), errno) {
+            (Some(what), _) => self.reasons.count(class, &what),
+            (None, Some(errno)) => self.reasons.count(class, &Errno::from_raw_os_error(errno)),
+            (None, None) => self.reasons.count(class, error),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn errors_of(&self, class: ErrorClass) -> u64 {
         self.errors.get(&class).copied().unwrap_or(0)
@@ -125,11 +159,12 @@ impl Tally {
 }
 
 /// Failed requests of `errors`. Those discarded behind an announced end of their connection are excluded, and so are
-/// those that the generator was too slow to send, all unsent ones but `blocked`: they say nothing about the target.
+/// those that the generator was too slow to send, all unsent ones but `blocked`, and attempts that failed on this machine:
+/// they say nothing about the target.
 pub(super) fn failed(errors: &BTreeMap<ErrorClass, u64>, blocked: u64) -> u64 {
     let count = |class| errors.get(&class).copied().unwrap_or(0);
     let own = count(ErrorClass::Unsent).saturating_sub(blocked);
-    errors.values().sum::<u64>() - count(ErrorClass::Discarded) - own
+    errors.values().sum::<u64>() - count(ErrorClass::Discarded) - count(ErrorClass::Local) - own
 }
 
 /// Adds the counts of `more`.
@@ -222,12 +257,12 @@ impl Unanswered {
         add(&mut self.ages, &more.ages);
     }
 
-    /// Adds requests that are `due` but not sent; `is_free`: a connection could take one.
-    pub(super) fn add_due(&mut self, due: impl Iterator<Item = Nanos>, is_free: bool, now: Nanos) {
+    /// Adds requests that are `due` but not sent, by moment and count; `is_free`: a connection could take one.
+    pub(super) fn add_due(&mut self, due: impl Iterator<Item = (Nanos, u64)>, is_free: bool, now: Nanos) {
         let kind = if is_free { &mut self.late } else { &mut self.waiting };
-        for intended in due {
-            *kind += 1;
-            self.ages.saturating_record(now.saturating_sub(intended));
+        for (intended, count) in due {
+            *kind += count;
+            self.ages.saturating_record_n(now.saturating_sub(intended), count);
         }
     }
 }

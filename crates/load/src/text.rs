@@ -10,6 +10,8 @@ use super::spec::Spec;
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::{format_duration, words_in_lines};
 
+/// Reasons shown of each class of errors.
+const REASONS: usize = 3;
 /// Columns of a text behind a label.
 const WIDTH: usize = 66;
 
@@ -64,6 +66,12 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     }
     for (index, (class, count)) in report.errors.iter().enumerate() {
         row(out, if index == 0 { "errors" } else { "" }, &format!("{} {class}", grouped(*count as f64)))?;
+        for (reason, count) in report.reasons.of(*class).into_iter().take(REASONS) {
+            row(out, "", &format!("  {} {reason}", grouped(count as f64)))?;
+        }
+    }
+    for (index, (event, count)) in report.events.iter().enumerate() {
+        row(out, if index == 0 { "no request" } else { "" }, &format!("{} {event}", grouped(*count as f64)))?;
     }
     if let Some(open) = unanswered(report) {
         row(out, "at the end", &open)?;
@@ -183,8 +191,11 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  (-: too few requests for this percentile)")?;
     }
     if !latency.at_least.is_empty() {
-        let count = grouped(report.unanswered as f64);
-        writeln!(out, "  (>=: at least; {count} unanswered at the end count with their age)")?;
+        let parts = [(report.unanswered, "unanswered at the end"), (report.given_up, "given up")];
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> =
+            parts.map(|(count, what)| format!("{} {what}", grouped(count as f64))).collect();
+        writeln!(out, "  (>=: at least; {} count with their age)", parts.join(" and "))?;
     }
     if report.offered.is_some() {
         writeln!(out, "  (counted from the intended send time)")?;
@@ -378,7 +389,7 @@ mod tests {
         tally.bytes = 1_550_000;
         let mut unanswered = Unanswered::new();
         unanswered.add_sent(60, 0, 400_000);
-        unanswered.add_due((0..2_920).map(|i| i * 100_000), false, 400_000_000);
+        unanswered.add_due((0..2_920).map(|i| (i * 100_000, 1)), false, 400_000_000);
         let taken = Taken { cpu: 950_000_000, user: 250_000_000, system: 700_000_000, waited: 30_000_000 };
         let cut = Cut { taken, due: Some(13_000), unanswered, ..Cut::second(tally) };
         let text = render(&Report::new(&spec, &Interval::from_cuts(&[cut], &[Some(CpuId(1))])));

@@ -227,13 +227,13 @@ impl Worker {
         }
     }
 
-    /// Counts since the last cut; unanswered requests are only among them if some count as slow.
+    /// Counts since the last cut; unanswered and given up requests are only among them if some count as slow.
     fn so_far(&self, engine: &dyn Engine, tally: &Tally) -> SoFar {
         let limit = self.control.slow_from.load(Ordering::Relaxed);
         let mut so_far = tally.so_far();
         if limit < Nanos::MAX {
             let ages = engine.unanswered(self.clock.now()).ages;
-            for times in [&tally.latency, &ages] {
+            for times in [&tally.latency, &tally.given_up, &ages] {
                 so_far.timed += times.len();
                 so_far.slow += times.len() - times.count_between(0, limit);
             }

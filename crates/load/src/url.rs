@@ -82,6 +82,14 @@ impl Url {
         self.protocol.definition().scheme(self.tls).unwrap_or_default()
     }
 
+    /// The value of a `Host` header: without the port where the scheme implies it, as browsers and curl write it (RFC 9110
+    /// 4.2.3). Virtual hosts are found by exactly this text.
+    pub fn host_header(&self) -> String {
+        let authority = self.authority();
+        let implied = if self.tls { ":443" } else { ":80" };
+        authority.strip_suffix(implied).map_or(authority.clone(), str::to_owned)
+    }
+
     /// `host:port`, with brackets where needed.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -108,6 +116,21 @@ mod tests {
 
     fn url(text: &str) -> Url {
         text.parse().expect("a URL")
+    }
+
+    /// A virtual host by exact name answered 404 to everything.
+    #[test]
+    fn a_host_header_has_no_port_that_the_scheme_implies() {
+        for (text, host) in [
+            ("http://a.example/", "a.example"),
+            ("http://a.example:443/", "a.example:443"),
+            ("https://a.example:443/", "a.example"),
+            ("https://a.example:80/", "a.example:80"),
+            ("http://[::1]:80/", "[::1]"),
+            ("http://[::80]:8080/", "[::80]:8080"),
+        ] {
+            assert_eq!(url(text).host_header(), host, "{text}");
+        }
     }
 
     #[test]

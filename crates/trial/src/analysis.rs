@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::metrics;
 use super::monitor::Monitor;
 use super::record::{
-    Adjustment, Analysis, Calibration, Call, Effect, Metric, MetricResult, Slot, TrialRecord, Verdict,
+    Adjustment, Analysis, Better, Calibration, Call, Effect, Metric, MetricResult, Slot, TrialRecord, Verdict,
 };
 use super::verdict::metric_verdict;
 use adjust::{Adjusted, is_moved};
@@ -132,6 +132,8 @@ struct Sample<'a> {
     adjusted: Option<(Adjusted, Vec<f64>)>,
     /// Covariates that the change moves, so that nothing is adjusted for them.
     moved: Vec<&'static str>,
+    /// Valid slots of arm A and of arm B without a value.
+    lacks: [usize; 2],
 }
 
 impl<'a> Sample<'a> {
@@ -140,8 +142,11 @@ impl<'a> Sample<'a> {
         let (mut numbers, mut a, mut b) = (Vec::new(), Vec::new(), Vec::new());
         let mut covariates =
             metrics::covariates(&metric.name).iter().map(|name| (*name, Vec::new())).collect();
+        let mut lacks = [0; 2];
         for pair in pairs {
             let (of_a, of_b) = pair.arms();
+            lacks[0] += usize::from(value(of_a).is_none());
+            lacks[1] += usize::from(value(of_b).is_none());
             if let (Some(value_a), Some(value_b)) = (value(of_a), value(of_b)) {
                 numbers.push(pair.number);
                 a.push(value_a);
@@ -159,12 +164,52 @@ impl<'a> Sample<'a> {
             Some(adjusted) => (adjusted.d.clone(), Some((adjusted, d))),
             None => (d, None),
         };
-        Self { metric, numbers, a, b, d, scale, adjusted, moved }
+        Self { metric, numbers, a, b, d, scale, adjusted, moved, lacks }
+    }
+
+    /// The mean of an arm by which the change is estimated: the geometric one for ratios. Without any value a 0 replaces
+    /// NaN, which JSON lacks; the call is `Unmeasured` then.
+    fn mean(&self, values: &[f64]) -> f64 {
+        if self.scale == Some(Scale::LogRatio) {
+            let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+            return mean(&logs).map_or(0.0, f64::exp);
+        }
+        mean(values).unwrap_or(0.0)
     }
 
     fn ratios(&self) -> Ratios<'_> {
         let scale = self.scale.unwrap_or(Scale::LogRatio);
         Ratios { d: &self.d, scale, step: step(&self.a, &self.b) }
+    }
+
+    /// Slots of arm B above 0, if a metric that is better when it is lower is 0 in each slot of arm A.
+    fn rises_from_zero(&self) -> Option<usize> {
+        let is_zero = self.metric.better == Better::Lower && self.a.iter().all(|value| *value == 0.0);
+        let slots = self.b.iter().filter(|value| **value > 0.0).count();
+        (is_zero && self.scale.is_none() && slots > 0).then_some(slots)
+    }
+
+    /// On the scale of the whole procedure, as [`Ratios::p_value`]. Of a metric that rises from 0 the coins alone tell:
+    /// each slot above 0 would have been one of arm A with the same chance.
+    fn p_value(&self, look: Look) -> Option<f64> {
+        let Some(slots) = self.rises_from_zero() else { return self.ratios().p_value(look) };
+        let p = 2.0 * 0.5_f64.powi(i32::try_from(slots).unwrap_or(i32::MAX));
+        Some((p * ERROR / look.error()).min(1.0))
+    }
+
+    /// The call of the intervals, as far as the values allow it: values that only one arm lacks may be its worst or its
+    /// best, and a rise from 0 has no interval.
+    fn call(&self, interval: Option<Call>, look: Look, share: Option<usize>) -> Call {
+        let parts = share.unwrap_or(1) as f64;
+        match interval {
+            Some(_) if self.lacks.contains(&0) && self.lacks != [0; 2] => Call::Inconclusive,
+            Some(call) => call,
+            None if self.rises_from_zero().is_some() => {
+                let is_proven = self.p_value(look).is_some_and(|p| p * parts <= ERROR);
+                if is_proven { Call::Hurts } else { Call::Inconclusive }
+            }
+            None => Call::Unmeasured,
+        }
     }
 
     /// `share`: the number of metrics that share the error; `None` for the primary, which has all of it.
@@ -177,13 +222,12 @@ impl<'a> Sample<'a> {
         let is_end = self.d.len() >= monitor.max_pairs;
         MetricResult {
             metric: self.metric.clone(),
-            pairs: self.d.len(),
-            // Without any value the call is `Unmeasured`, and a 0 replaces NaN, which JSON lacks.
-            mean_a: mean(&self.a).unwrap_or(0.0),
-            mean_b: mean(&self.b).unwrap_or(0.0),
+            pairs: if self.rises_from_zero().is_some() { self.a.len() } else { self.d.len() },
+            mean_a: self.mean(&self.a),
+            mean_b: self.mean(&self.b),
             effect: judged.map(|(_, interval)| interval.into()),
             p: judged.filter(|_| is_end).and_then(|_| sign_flip_p(&self.d, monitor.seed)),
-            call: judged.map_or(Call::Unmeasured, |(call, _)| call),
+            call: self.call(judged.map(|(call, _)| call), look, share),
             detectable: sd(&self.d)
                 .map(|spread| detectable(spread, self.d.len(), look.error()))
                 .map(|smallest| self.ratios().scale.log_ratio(smallest).exp_m1())
@@ -218,7 +262,7 @@ fn shares(samples: &[Sample], look: Look) -> Vec<Option<usize>> {
         .iter()
         .enumerate()
         .skip(1)
-        .filter_map(|(index, sample)| Some((index, sample.ratios().p_value(look)?)))
+        .filter_map(|(index, sample)| Some((index, sample.p_value(look)?)))
         .collect();
     let p: Vec<f64> = judged.iter().map(|(_, p)| *p).collect();
     for ((index, _), divisor) in judged.iter().zip(holm::divisors(&p, ERROR)) {

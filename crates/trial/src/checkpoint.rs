@@ -40,8 +40,10 @@ pub struct Checkpoint {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The metric is still on the same side of arm A as in the trial.
+    /// The metric differs from arm A by more than the margin, and not shown to be less than in the trial.
     Holds,
+    /// It still differs from arm A in the same direction, by less than the trial showed.
+    Weaker,
     /// It is not: it is like arm A, or on the other side.
     Gone,
     /// The trial showed that there is no effect, and the metric is still within the margin of arm A.
@@ -107,9 +109,15 @@ fn state(effect: Option<Effect>, change: Interval, margin: f64) -> State {
     let shown = effect.filter(|effect| effect.low > 0.0 || effect.high < 0.0);
     let Some(shown) = shown else { return State::Unclear };
     // On the scale on which the trial's effect is a rise.
-    let (low, high) = if shown.mid > 0.0 { (change.low, change.high) } else { (-change.high, -change.low) };
-    if low > 0.0 {
+    let (low, high, least) = if shown.mid > 0.0 {
+        (change.low, change.high, shown.low.ln_1p())
+    } else {
+        (-change.high, -change.low, -shown.high.ln_1p())
+    };
+    if low > margin.ln_1p() && high >= least {
         State::Holds
+    } else if low > 0.0 && high < least {
+        State::Weaker
     } else if high < margin.ln_1p() {
         State::Gone
     } else {
@@ -142,6 +150,9 @@ mod tests {
         };
         assert_eq!(now(rise, 0.05, 0.2), State::Holds);
         assert_eq!(now(fall, -0.2, -0.05), State::Holds);
+        assert_eq!(now(rise, 0.008, 0.014), State::Weaker, "+1.1 % of +18 % once held");
+        assert_eq!(now(fall, -0.08, -0.04), State::Weaker);
+        assert_eq!(now(rise, 0.01, 0.2), State::Unclear, "not beyond the margin");
         assert_eq!(now(rise, -0.02, 0.02), State::Gone);
         assert_eq!(now(rise, -0.2, -0.1), State::Gone);
         assert_eq!(now(fall, -0.02, 0.1), State::Gone);

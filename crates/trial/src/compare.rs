@@ -9,6 +9,7 @@ use super::probed;
 use super::record::{Call, Effect, Metric, MetricResult, ProbeUse, TrialRecord, Verdict};
 use rxlab_stats::design::{Arm, Phase};
 use rxlab_stats::interval::{Interval, Ratios};
+use rxlab_stats::mean;
 
 /// Compared measures, the per-second question first and the per-packet one next.
 pub const MEASURES: [&str; 5] = [
@@ -148,13 +149,14 @@ fn answer(result: Option<&MetricResult>) -> Answer {
 /// `place`: the first measure has the whole error of its interval, the others share as much.
 fn measure(record: &TrialRecord, result: &MetricResult, place: usize) -> Measure {
     let name = &result.metric.name;
-    let differences: Vec<f64> = valid_pairs(&record.slots, Phase::Comparison)
+    let (a, b): (Vec<f64>, Vec<f64>) = valid_pairs(&record.slots, Phase::Comparison)
         .iter()
         .filter_map(|pair| {
             let (a, b) = pair.arms();
-            Some(b.values.get(name)? - a.values.get(name)?)
+            Some((*a.values.get(name)?, *b.values.get(name)?))
         })
-        .collect();
+        .unzip();
+    let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
     let (look, ratios) = (Monitor::new(record).look_at(differences.len()), Ratios::from(&differences[..]));
     let interval = match place {
         0 => ratios.primary_interval(look, record.seed),
@@ -163,8 +165,9 @@ fn measure(record: &TrialRecord, result: &MetricResult, place: usize) -> Measure
     Measure {
         metric: result.metric.clone(),
         pairs: differences.len(),
-        a: result.mean_a,
-        b: result.mean_b,
+        // Not the geometric means of the result: the row's difference is of these.
+        a: mean(&a).unwrap_or(0.0),
+        b: mean(&b).unwrap_or(0.0),
         difference: interval.map(|Interval { mid, low, high }| Difference {
             mid,
             low: low.is_finite().then_some(low),

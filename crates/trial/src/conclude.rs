@@ -2,12 +2,14 @@
 //! function of the record and of how the run ended.
 
 use super::analysis;
+use super::harm;
 use super::metrics::{KEPT, name};
 use super::probed;
 use super::record::{Analysis, Call, MetricResult, TrialRecord, Verdict};
 use super::runner::Ending;
 use super::spec::Kind;
 use super::verdict::{Circumstances, FULL_FROM, rank};
+use rxlab_base::number;
 use rxlab_stats::design::Arm;
 use rxlab_stats::mean;
 
@@ -21,6 +23,7 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool, offered: Op
     let mut analysis = analysis::analyse(record);
     let Some(primary) = analysis.metrics.first() else { return analysis };
     let result = |name: &str| analysis.metrics.iter().find(|result| result.metric.name == name);
+    let through = got_through(record, result(name::THROUGHPUT), offered);
     let around = Circumstances {
         receive_share: share(record, name::HOTTEST_SOFTIRQ, Arm::A).filter(|_| steers),
         busiest_cpu: [Arm::A, Arm::B]
@@ -32,13 +35,20 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool, offered: Op
         hottest_after: share(record, name::HOTTEST_SOFTIRQ, Arm::B),
         hottest: hottest(&analysis.metrics),
         throughput: result(name::THROUGHPUT),
-        saturated: share(record, name::BUSIEST, Arm::A).is_some_and(|busy| busy >= FULL_FROM)
-            && !result(name::THROUGHPUT).zip(offered).is_some_and(|(done, rate)| done.mean_a >= KEPT * rate),
+        harm: harm::worse(&analysis.metrics, record.margin).first().copied(),
+        saturated: match through {
+            Some(through) => through < KEPT,
+            None => share(record, name::BUSIEST, Arm::A).is_some_and(|busy| busy >= FULL_FROM),
+        },
         // The measured value if there is one, else the sampled one.
         softirq_per_packet: result(probed::NET_RX_PER_PACKET).or_else(|| result(name::SOFTIRQ_PER_PACKET)),
     };
     let ranking = rank(primary, record.margin, &around);
     analysis.verdict = ranking.verdict;
+    let lost = through.filter(|through| *through < KEPT).map(|through| {
+        format!("{} of what was offered was lost without the change.", number::share(1.0 - through))
+    });
+    analysis.notes.extend(lost);
     match record.design {
         Kind::BeforeAfter => unproven(&mut analysis, ending.interrupted),
         _ => analysis.notes.extend(ranking.notes),
@@ -63,6 +73,14 @@ fn unproven(analysis: &mut Analysis, interrupted: bool) {
         analysis.verdict = if interrupted { Verdict::Interrupted } else { Verdict::Unproven { apparent } };
     }
     analysis.notes.insert(0, BEFORE_AFTER.to_owned());
+}
+
+/// What got through in arm A as a fraction of what was offered; `None` where nothing counts the latter. Of live traffic
+/// that is what reached the interfaces.
+fn got_through(record: &TrialRecord, throughput: Option<&MetricResult>, rate: Option<f64>) -> Option<f64> {
+    let arrivals: Vec<f64> = record.values(name::ARRIVALS, Arm::A).collect();
+    let offered = rate.or_else(|| mean(&arrivals)).filter(|offered| *offered > 0.0)?;
+    Some(throughput?.mean_a / offered)
 }
 
 /// Softirq time of the hottest CPU, not its packet count, which the change itself moves.

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use rxlab_base::number::signed;
 use rxlab_stats::interval::Interval;
 
+/// Most decimals of a percentage.
+const MOST_DECIMALS: usize = 6;
+
 /// An estimate with its interval, all as ratios minus one (0.05 = +5 %).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -80,8 +83,20 @@ impl Effect {
         self.low.is_finite() && self.low > -1.0
     }
 
-    /// Decimals that the interval supports: more for a narrow one, none for a wide one of large values.
+    /// Decimals that the interval supports, and as many more as it takes not to print an end that excludes 0 as 0.
     fn decimals(&self) -> usize {
+        let near = if self.low > 0.0 { self.low } else { self.high.min(0.0).abs() };
+        let is_zero = |decimals: &usize| (near * 100.0 * 10_f64.powi(*decimals as i32)).round() == 0.0;
+        let supported = self.supported_decimals();
+        if near == 0.0 {
+            supported
+        } else {
+            (supported..MOST_DECIMALS).find(|decimals| !is_zero(decimals)).unwrap_or(MOST_DECIMALS)
+        }
+    }
+
+    /// More for a narrow interval, none for a wide one of large values.
+    fn supported_decimals(&self) -> usize {
         let bounded = self.has_low() && self.high.is_finite();
         let (low, high) = if bounded { (self.low, self.high) } else { (self.mid, self.mid) };
         let largest = [low, self.mid, high].into_iter().map(|end| (end * 100.0).abs()).fold(0.0, f64::max);
@@ -106,6 +121,9 @@ mod tests {
         assert_eq!(text(0.123, 0.118, 0.128), "+12.3 % [+11.8, +12.8]");
         assert_eq!(text(0.0004, -0.0001, 0.0009), "+0.04 % [-0.01, +0.09]");
         assert_eq!(text(12.0, 9.0, 15.5), "+1,200 % [+900, +1,550]");
+        assert_eq!(text(0.07, 0.0004, 0.14), "+7.00 % [+0.04, +14.00]", "an end that excludes 0 is not 0");
+        assert_eq!(text(-0.07, -0.14, -0.0004), "-7.00 % [-14.00, -0.04]");
+        assert_eq!(text(-0.07, -0.14, 0.0), "-7 % [-14, 0]");
     }
 
     #[test]

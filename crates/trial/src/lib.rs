@@ -31,6 +31,7 @@ pub mod factor;
 pub mod factorial;
 pub mod guards;
 pub mod halving;
+pub mod harm;
 pub mod live;
 pub mod meter;
 pub mod metrics;

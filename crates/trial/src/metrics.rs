@@ -93,16 +93,15 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
 }
 
 /// Circumstances of live traffic that move a metric and that the change does not cause: the trial adjusts for them.
-/// Arrivals are not among those of the throughput, which they nearly are.
+/// Arrivals are not among those of the throughput, which they nearly are, nor of anything per unit of work.
 pub fn covariates(metric: &str) -> &'static [&'static str] {
     match metric {
-        name::THROUGHPUT => &[name::BYTES_PER_PACKET],
-        name::HOTTEST_SHARE
-        | name::HOTTEST_SOFTIRQ
-        | name::SOFTIRQ_PER_PACKET
-        | name::MACHINE_CPU
-        | probed::NET_RX_PER_PACKET
-        | probed::NET_RX_MAX_CPU => &[name::BYTES_PER_PACKET, name::ARRIVALS],
+        name::THROUGHPUT | name::SOFTIRQ_PER_PACKET | name::MACHINE_CPU | probed::NET_RX_PER_PACKET => {
+            &[name::BYTES_PER_PACKET]
+        }
+        name::HOTTEST_SHARE | name::HOTTEST_SOFTIRQ | probed::NET_RX_MAX_CPU => {
+            &[name::BYTES_PER_PACKET, name::ARRIVALS]
+        }
         _ => &[],
     }
 }

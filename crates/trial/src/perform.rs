@@ -14,6 +14,7 @@ use super::check::{Check, Checks};
 use super::conclude::conclude;
 use super::factor::{Arms, Factor, FactorError};
 use super::guards::Watch;
+use super::harm;
 use super::live::{Live, LiveError};
 use super::meter::Meter;
 use super::metrics::{self, name};
@@ -210,8 +211,9 @@ impl Trial for TrialRecord {
             self.metrics.extend(printed);
         }
         let analysis = analysis(self, &ending, spec, live.inventory);
-        let helps = matches!(analysis.verdict, Verdict::Helps);
         self.analysis = Some(analysis);
+        // The advice of a trial that spreads the load only is the user's to follow.
+        let helps = matches!(self.verdict(), Some(Verdict::Helps)) && harm::harms(self).is_empty();
         // A change whose proof is not on disk is not kept.
         live.dir.save(self)?;
         if !(keep && helps) {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::Checkpoint;
+use crate::harm::{Harm, harms};
 use crate::metrics::name;
 use crate::record::{Call, Capacity, Effect, MetricResult, TrialRecord, Verdict};
 use crate::schedule::Scheduled;
@@ -10,6 +11,7 @@ use crate::verdict::IDLE_BELOW;
 use rxlab_base::number::{self, capitalized};
 use rxlab_setting::export::shell;
 use rxlab_setting::{Setting, set_flags};
+use rxlab_stats::design::Arm;
 
 /// Advice on the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +88,7 @@ impl Recommendation {
             (Advice::MeasureLonger, Some(Verdict::Inconclusive { pairs_needed, .. })) => {
                 Some(format!("{} --pairs {pairs_needed}", again()))
             }
-            (Advice::MeasureLonger, Some(Verdict::SpreadsOnly { .. })) => {
+            (Advice::MeasureLonger, Some(Verdict::Helps | Verdict::SpreadsOnly { .. })) => {
                 Some(format!("{} --pairs {}", again(), 2 * record.max_pairs))
             }
             (Advice::MeasureLonger, _) => Some(format!("{program} trial resume {}", shell(&record.id))),
@@ -121,14 +123,26 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         return (MeasureLonger, "The trial has not ended.".to_owned());
     };
     let metrics = &analysis.metrics[..];
-    let cost = cost(metrics);
-    let gained = |lead: &str| sentence(&[lead.to_owned(), outcome(metrics), cost.clone()]);
+    let harms = harms(record);
+    let cost = cost(metrics, &harms);
+    let gained = |lead: &str| sentence(&[lead.to_owned(), outcome(metrics, &harms), cost.clone()]);
+    // What stands against it comes first, whatever else it brings.
+    let against = || gained(&harms.iter().map(Harm::in_words).collect::<Vec<_>>().join("; "));
+    let is_lacking = harms.iter().any(|harm| matches!(harm, Harm::Missing { .. }));
     let margin = number::share(record.margin);
     match &analysis.verdict {
-        Verdict::Helps => (Keep, gained("")),
+        Verdict::Hurts if !harms.is_empty() => (DoNotKeep, against()),
         Verdict::Hurts => (DoNotKeep, gained("")),
+        Verdict::Helps | Verdict::SpreadsOnly { .. } | Verdict::Inconclusive { .. } if is_lacking => {
+            (MeasureAgain, against())
+        }
+        Verdict::Helps | Verdict::SpreadsOnly { .. } if !harms.is_empty() => (MeasureLonger, against()),
+        Verdict::Helps => (Keep, gained("") + &clean(record)),
         Verdict::NoMeasurableEffect { .. } => {
             (DoNotKeep, gained(&format!("The primary metric stays within the margin of {margin}")))
+        }
+        Verdict::Inconclusive { .. } if record.idle_slots().is_some() => {
+            (MeasureAgain, "While there is traffic.".to_owned())
         }
         Verdict::Inconclusive { .. }
             if metrics.first().is_some_and(|primary| primary.call == Call::Unmeasured) =>
@@ -163,13 +177,13 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
             (MeasureLonger, gained("Its effect on throughput is undecided"))
         }
         Verdict::SpreadsOnly { .. } if cost.is_empty() => {
-            (Keep, gained("The hottest CPU gets room for bursts, at no measured cost"))
+            (Keep, gained("The hottest CPU gets room for bursts, at no measured cost") + &clean(record))
         }
         Verdict::SpreadsOnly { capacity: Capacity::Same, .. } => {
             (DoNotKeep, gained("No more gets through, and every packet costs more"))
         }
         Verdict::SpreadsOnly { .. } => {
-            (MeasureAgain, gained("At peak traffic: all offered load got through, so a gain could not show"))
+            (MeasureAgain, gained("At peak traffic: no lack of capacity showed, so a gain could not either"))
         }
         Verdict::GuardTripped { .. } if record.tripped_without_change() => {
             (MeasureAgain, "Find the cause first: the guard tripped while the change was not set.".to_owned())
@@ -183,6 +197,17 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
     }
 }
 
+/// What slots without a sign of harm leave open: one that shows in a part q of all slots stays hidden in n of them with
+/// the chance (1 - q)^n, which is 5 % at the figure given.
+fn clean(record: &TrialRecord) -> String {
+    let slots = record.compared().filter(|slot| slot.arm == Arm::B).count();
+    if slots == 0 {
+        return String::new();
+    }
+    let rarer = number::share(1.0 - 0.05_f64.powf(1.0 / slots as f64));
+    format!(" {} do not show harm that is rarer than {rarer}.", number::plural(slots, "slot"))
+}
+
 /// Non-empty parts, joined to a sentence.
 fn sentence(parts: &[String]) -> String {
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
@@ -193,19 +218,19 @@ fn find<'a>(metrics: &'a [MetricResult], name: &str) -> Option<&'a MetricResult>
     metrics.iter().find(|result| result.metric.name == name)
 }
 
-/// Throughput, latency and the hottest CPU, as far as the trial was conclusive.
-fn outcome(metrics: &[MetricResult]) -> String {
+/// Throughput, latency and the hottest CPU, as far as the trial was conclusive and `harms` do not name them.
+fn outcome(metrics: &[MetricResult], harms: &[Harm]) -> String {
     let mut parts = Vec::new();
-    if let Some(result) = find(metrics, name::THROUGHPUT) {
+    if let Some(result) = find(metrics, name::THROUGHPUT).filter(|result| !is_named(result, harms)) {
         match (result.call, &result.effect) {
-            (Call::Helps | Call::Hurts, Some(effect)) => {
+            (Call::Helps, Some(effect)) => {
                 parts.push(format!("throughput {}", effect.estimate()));
             }
             (Call::NoEffect | Call::Negligible, _) => parts.push("throughput unchanged".to_owned()),
             _ => parts.push("throughput undecided".to_owned()),
         }
     }
-    for result in metrics.iter().filter(|result| is_latency(result) && is_proven(result)) {
+    for result in metrics.iter().filter(|result| is_latency(result) && result.call == Call::Helps) {
         parts.push(changed(result));
     }
     let hottest = find(metrics, name::HOTTEST_SOFTIRQ).map(|result| (result, "in softirq"));
@@ -233,15 +258,17 @@ fn is_latency(result: &MetricResult) -> bool {
     ["p50_us", "p99_us", "p99_9_us"].contains(&result.metric.name.as_str())
 }
 
-fn is_proven(result: &MetricResult) -> bool {
-    matches!(result.call, Call::Helps | Call::Hurts)
+/// True if `harms` name this metric.
+fn is_named(result: &MetricResult, harms: &[Harm]) -> bool {
+    harms.iter().any(|harm| harm.metric().name == result.metric.name)
 }
 
-/// Proven costs of the change that [`outcome`] does not contain.
-fn cost(metrics: &[MetricResult]) -> String {
-    let told = [name::THROUGHPUT, name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE];
+/// Proven costs of the change that neither [`outcome`] nor `harms` name.
+fn cost(metrics: &[MetricResult], harms: &[Harm]) -> String {
+    let told = [name::HOTTEST_SOFTIRQ, name::HOTTEST_SHARE];
     let costs = metrics.iter().filter(|result| {
-        result.call == Call::Hurts && !told.contains(&result.metric.name.as_str()) && !is_latency(result)
+        let is_told = told.contains(&result.metric.name.as_str()) || is_named(result, harms);
+        result.call == Call::Hurts && !is_told
     });
     let costs: Vec<String> = costs.map(changed).collect();
     if costs.is_empty() { String::new() } else { format!("cost: {}", costs.join(", ")) }
@@ -292,7 +319,8 @@ mod tests {
         let told = recommend(&record(Verdict::Helps, metrics));
         assert_eq!(
             told.sentence(),
-            "keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq; cost: machine CPU per unit of work +67 %."
+            "keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq; cost: machine CPU per unit of work +67 %. \
+             21 slots do not show harm that is rarer than 13 %."
         );
         assert_eq!(told.command.as_deref(), Some("rxlab apply --set 'rps veth0/rx-0 = 1' --confirm 60s"));
     }

@@ -1,6 +1,7 @@
 //! The on-disk record of a trial: everything asked, every slot measured, and the
 //! conclusion. A report needs nothing else.
 
+use super::metrics::name::THROUGHPUT;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -113,9 +114,9 @@ impl Slot {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Capacity {
-    /// A CPU was full, and throughput rose by less than the margin, if at all.
+    /// A CPU was full or a part was lost, and throughput rose by less than the margin, if at all.
     Same,
-    /// A CPU was full, and the interval of the throughput is too wide to decide.
+    /// The same, and the interval of the throughput is too wide to decide.
     Undecided,
     /// No CPU was full, or everything offered got through: more capacity would not have shown.
     Hidden,
@@ -167,7 +168,7 @@ pub struct MetricResult {
     pub metric: Metric,
     /// Valid pairs that have it in both slots.
     pub pairs: usize,
-    /// Mean over the slots of arm A, in the metric's unit.
+    /// Mean over the slots of arm A, in the metric's unit: the geometric one, unless some value is 0.
     pub mean_a: f64,
     /// Mean over the slots of arm B.
     pub mean_b: f64,
@@ -408,6 +409,13 @@ impl TrialRecord {
     /// The valid slots of the comparison.
     pub fn compared(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none())
+    }
+
+    /// Slots of the comparison in which no work was done, and all of them, if those are most.
+    pub fn idle_slots(&self) -> Option<(usize, usize)> {
+        let works = [Arm::A, Arm::B].map(|arm| self.values(THROUGHPUT, arm).collect::<Vec<f64>>()).concat();
+        let idle = works.iter().filter(|work| **work == 0.0).count();
+        (2 * idle > works.len()).then_some((idle, works.len()))
     }
 
     /// Values of a metric in the valid comparison slots of an arm.

@@ -223,17 +223,23 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
     }
 }
 
+/// Slots of one arm in a row without any work that show that the change stops it: a single one is chance.
+const IDLE_IN_A_ROW: usize = 2;
+
 /// Detects an arm that stops all work: it has no log ratio, so no interval would ever show it. Intermittent
-/// traffic pauses in the baseline too. `slots`: number of the arm, values, and reason why it does not count.
+/// traffic pauses in the baseline too, and one pause there says as little as one here. `slots`: number of the arm, values, and reason why it does not count.
 pub(super) fn standstill<'a>(
-    slots: impl DoubleEndedIterator<Item = (usize, &'a BTreeMap<String, f64>, &'a Option<String>)>,
+    slots: impl Iterator<Item = (usize, &'a BTreeMap<String, f64>, &'a Option<String>)>,
 ) -> Option<String> {
-    let mut works = slots.map(|(arm, values, void)| (arm, values.get(THROUGHPUT).filter(|_| void.is_none())));
-    let (_, last) = works.next_back().filter(|(arm, _)| *arm != 0)?;
-    let baseline: Vec<f64> =
-        works.filter(|(arm, _)| *arm == 0).filter_map(|(_, work)| work.copied()).collect();
-    let worked = !baseline.is_empty() && baseline.iter().all(|work| *work > 0.0);
-    (last == Some(&0.0) && worked).then(|| "nothing got through while the change was set".to_owned())
+    let works: Vec<(usize, f64)> = slots
+        .filter(|(_, _, void)| void.is_none())
+        .filter_map(|(arm, values, _)| Some((arm, *values.get(THROUGHPUT)?)))
+        .collect();
+    let (arm, _) = works.last().filter(|(arm, _)| *arm != 0)?;
+    let of = |arm: usize| works.iter().filter(move |(other, _)| *other == arm).map(|(_, work)| *work);
+    let idle = of(*arm).collect::<Vec<_>>().iter().rev().take_while(|work| **work == 0.0).count();
+    let worked = of(0).next().is_some() && of(0).all(|work| work > 0.0);
+    (idle >= IDLE_IN_A_ROW && worked).then(|| "nothing got through while the change was set".to_owned())
 }
 
 fn next_pair(record: &TrialRecord, phase: Phase) -> usize {

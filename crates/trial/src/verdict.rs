@@ -4,6 +4,7 @@
 
 mod sentence;
 
+use super::harm::may_hurt;
 use super::record::{Better, Call, Capacity, MetricResult, Verdict};
 use super::runner::Ending;
 use rxlab_stats::planning::pairs_to_plan;
@@ -34,7 +35,9 @@ pub struct Circumstances<'a> {
     pub hottest: Option<&'a MetricResult>,
     /// Result of the throughput.
     pub throughput: Option<&'a MetricResult>,
-    /// A CPU was full in arm A and more was offered, so that more capacity would have raised throughput.
+    /// The metric that stands against keeping the change: felt by users and proven worse.
+    pub harm: Option<&'a MetricResult>,
+    /// In arm A a CPU was full or a part of what was offered was lost, so that more capacity would have raised throughput.
     pub saturated: bool,
     /// Result of total softirq time per packet.
     pub softirq_per_packet: Option<&'a MetricResult>,
@@ -50,16 +53,16 @@ pub struct Ranking {
 
 /// Ranks the primary metric's result at `margin` (0.03 = 3 %) among the circumstances.
 ///
-/// Throughput that is proven lower hurts, however much another primary metric gains by it. Only a value changed from
-/// outside, a tripped guard and a change that did not take hold outrank that and a proven effect: the coins alone decided the order, so an idle server, a
-/// small ceiling, a saturated client or an early stop by the user cannot have caused a difference
-/// between the arms. They can hide one, and so outrank every result that proves none. A claim that all is well
-/// does not outrank an interval that includes harm beyond the margin.
+/// Harm that is proven hurts, however much the primary metric gains. Only a value changed from outside, a tripped guard
+/// and a change that did not take hold outrank that and a proven effect: the coins alone decided the order, so an idle
+/// server, a small ceiling, a saturated client or an early stop by the user cannot have caused a difference between the
+/// arms. They can hide one, and so outrank every result that proves none. A claim that all is well does not outrank an
+/// interval that includes harm beyond the margin.
 pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Ranking {
     let mut claims = claims(primary, margin, around);
     let is_primary = |result: &MetricResult| result.metric.name == primary.metric.name;
-    let loses =
-        around.throughput.is_some_and(|throughput| throughput.call == Call::Hurts && !is_primary(throughput));
+    let harm = around.harm.filter(|harm| !is_primary(harm));
+    let loses = harm.is_some();
     let proven = loses || matches!(primary.call, Call::Helps | Call::Hurts);
     // A cooler hottest CPU is the spreading itself: it does not prove capacity.
     let only_cooler = !loses && primary.call == Call::Helps && around.hottest.is_some_and(is_primary);
@@ -80,8 +83,8 @@ pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Rank
     if winner.is_some() || loses {
         notes.extend(sentence::measured("Primary metric: ", primary));
     }
-    let decisive = around.throughput.filter(|_| winner.is_none() && loses);
-    notes.extend(decisive.and_then(|result| sentence::measured("Lower throughput outranks it: ", result)));
+    let decisive = harm.filter(|_| winner.is_none());
+    notes.extend(decisive.and_then(|result| sentence::measured("Outranked by: ", result)));
     Ranking { verdict, notes }
 }
 
@@ -139,14 +142,6 @@ fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Cl
     claim(Rank::Spread, spread(margin, around));
     claim(Rank::Harmless, idle(around));
     claims
-}
-
-/// True if the interval of a measured metric includes harm beyond the margin.
-fn may_hurt(result: &MetricResult, margin: f64) -> bool {
-    result.effect.is_some_and(|effect| match result.metric.better {
-        Better::Higher => effect.low.ln_1p() <= -margin.ln_1p(),
-        Better::Lower => effect.high >= margin,
-    })
 }
 
 fn idle(around: &Circumstances) -> Option<Verdict> {

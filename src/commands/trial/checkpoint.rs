@@ -97,7 +97,7 @@ pub(super) fn take(global: &Global, dir: &TrialDir, slots: u32) -> Result<(Trial
 pub(super) fn print(global: &Global, record: &TrialRecord, checkpoint: &Checkpoint) -> Result {
     let printed = output::print(global, checkpoint, || words::checkpoint(record, checkpoint));
     let ended = match checkpoint.state {
-        State::Holds | State::StillNone | State::Unclear => Ok(()),
+        State::Holds | State::Weaker | State::StillNone | State::Unclear => Ok(()),
         State::Gone | State::NotSet => Err(CommandError::silent(Kind::Findings)),
     };
     CommandError::after_output(ended, printed)

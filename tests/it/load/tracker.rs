@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rxlab_load::servers::bep15::Request;
 use rxlab_load::servers::{Spec, Target};
-use rxlab_load::{ErrorClass, LoadError, Session};
+use rxlab_load::{ErrorClass, Event, LoadError, Session};
 
 use crate::process::{Running, free_port};
 use crate::require;
@@ -82,7 +82,7 @@ fn each_faulty_response_has_its_class() {
     let total = run(&spec, millis(400));
     let count = |class| total.errors.get(&class).copied().unwrap_or(0);
     let (refused, late) = (count(ErrorClass::TrackerError), count(ErrorClass::Timeout));
-    assert!(total.requests > 0 && refused > 0 && count(ErrorClass::Garbage) > 0, "{total:?}");
+    assert!(total.requests > 0 && refused > 0 && total.events[&Event::Stray] > 0, "{total:?}");
     assert_eq!(total.sent, total.requests + refused + late + total.in_flight, "{total:?}");
 }
 

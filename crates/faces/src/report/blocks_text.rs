@@ -65,7 +65,8 @@ pub fn headline(record: &BlocksRecord) -> &'static str {
         },
         (End::Complete, Some(Effects::Sweep(sweep))) if sweep.bend.is_some() => "better up to a level",
         (End::Complete, Some(Effects::Sweep(sweep))) if sweep.levels.iter().any(Estimate::is_shown) => {
-            "effects found"
+            let helps = sweep.levels.iter().any(|level| level.call == Call::Helps);
+            if helps { "effects found" } else { "no level helps" }
         }
         (End::Complete, Some(effects)) if all_inside(effects) => "no measurable effect",
         (End::Complete | End::Incomplete, _) => "inconclusive",
@@ -148,13 +149,18 @@ fn stages(record: &BlocksRecord, search: &Search) -> Table {
 fn curve(record: &BlocksRecord, sweep: &Sweep) -> String {
     let metric = &record.primary.title;
     let Some(bend) = sweep.bend else {
-        return format!("No level is shown to be better on {metric} than the one before it.");
+        return format!(
+            "No level is shown to be better on {metric} than the one before it and the baseline."
+        );
     };
     let name = &record.settings[bend].name;
     let change = sweep.levels[bend].effect.in_words();
-    let rest = match sweep.steps.len() - bend {
-        0 => String::new(),
-        _ => " No step after it is shown to be better.".to_owned(),
+    let later = &sweep.steps[bend..];
+    // A later one that helps only makes up for what another one lost.
+    let rest = if later.is_empty() || later.iter().any(|step| step.call == Call::Helps) {
+        ""
+    } else {
+        " No step after it is shown to be better."
     };
     format!("The last step that helps is that to {name}: {metric} {change} against the baseline.{rest}")
 }

@@ -18,6 +18,7 @@ use rxlab_stats::design::Arm;
 use rxlab_trial::analysis::SOUND_REJECTIONS;
 use rxlab_trial::check::Check;
 use rxlab_trial::checkpoint::{Checkpoint, State};
+use rxlab_trial::harm::{self, Harm};
 use rxlab_trial::metrics::covariate;
 use rxlab_trial::prior::Planned;
 use rxlab_trial::query::Query;
@@ -190,10 +191,9 @@ pub fn sentence(record: &TrialRecord) -> String {
     match &analysis.verdict {
         Verdict::Helps => format!("{name} helps: {metric} {figures}."),
         Verdict::Hurts => {
-            // The primary metric, or throughput that is proven lower.
-            let worse = analysis.metrics.iter().find(|result| result.call == Call::Hurts).or(primary);
-            let metric = worse.map_or(metric, |result| result.metric.title.as_str());
-            format!("{name} hurts: {metric} {}.", worse.and_then(moved).unwrap_or_default())
+            let harms: Vec<String> = harm::harms(record).iter().map(Harm::in_words).collect();
+            let worse = if harms.is_empty() { format!("{metric} {figures}") } else { harms.join("; ") };
+            format!("{name} hurts: {worse}.")
         }
         Verdict::NoMeasurableEffect { negligible } => {
             let effect = if *negligible { "a real but negligible effect" } else { "no measurable effect" };
@@ -209,6 +209,10 @@ pub fn sentence(record: &TrialRecord) -> String {
                 number::plural(slots_of(record, Arm::A), "slot"),
                 slots_of(record, Arm::B),
             )
+        }
+        Verdict::Inconclusive { .. } if record.idle_slots().is_some() => {
+            let (idle, all) = record.idle_slots().unwrap_or_default();
+            format!("{name} is undecided: nothing arrived in {idle} of {}.", number::plural(all, "slot"))
         }
         Verdict::Inconclusive { .. } if primary.is_some_and(|result| result.call == Call::Unmeasured) => {
             format!(
@@ -251,7 +255,7 @@ pub fn sentence(record: &TrialRecord) -> String {
                 Capacity::Undecided =>
                     " Whether it adds capacity is undecided: the throughput varies too much.",
                 Capacity::Hidden =>
-                    " All offered load got through before, so this cannot show whether it adds capacity.",
+                    " No lack of capacity showed before, so this cannot show whether it adds any.",
             },
         ),
         Verdict::GuardTripped { reason } if record.tripped_without_change() => {
@@ -364,6 +368,7 @@ pub fn adjustments(record: &TrialRecord) -> Vec<String> {
 pub fn state(state: State) -> &'static str {
     match state {
         State::Holds => "the effect holds",
+        State::Weaker => "the effect is weaker",
         State::Gone => "the effect is gone",
         State::StillNone => "still no effect",
         State::Unclear => "unclear",
@@ -377,7 +382,7 @@ pub fn state_tone(state: State) -> Tone {
         State::Holds => Tone::Good,
         State::Gone => Tone::Bad,
         State::StillNone => Tone::Neutral,
-        State::Unclear | State::NotSet => Tone::Caution,
+        State::Weaker | State::Unclear | State::NotSet => Tone::Caution,
     }
 }
 

@@ -18,6 +18,7 @@ use super::tls::Tls;
 use super::waiting::Waiting;
 use crate::clock::{MILLISECOND, Nanos};
 use crate::error_class::ErrorClass;
+use crate::event::Event;
 use crate::poller::Poller;
 use crate::spec::Spec;
 use crate::tally::Tally;
@@ -156,7 +157,7 @@ impl Connection {
             && let Some(error) = socket.take_error().unwrap_or_else(Some)
         {
             self.close(now, block);
-            return Err((ErrorClass::Connect, error));
+            return Err((ErrorClass::of_connect(&error), error));
         }
         match self.tls.as_mut().map_or(Ok(true), |tls| tls.greet(socket)) {
             Ok(true) => self.phase = Phase::Open,
@@ -251,7 +252,10 @@ impl Connection {
         tally: &mut Tally,
     ) -> Result<(), ErrorClass> {
         while count > 0 {
-            let Some((from, taken)) = self.waiting.take(count) else { return Err(ErrorClass::Unexpected) };
+            let Some((from, taken)) = self.waiting.take(count) else {
+                tally.event(Event::Unsolicited);
+                return Err(ErrorClass::Closed);
+            };
             tally.status(response.status, taken as u64);
             match response.error {
                 None => tally.complete_all(taken, now.saturating_sub(from)),
@@ -295,19 +299,18 @@ impl Connection {
         match (class, self.waiting.len()) {
             // A connection for one request fails with it; any other has no requests while it connects.
             (ErrorClass::Connect, _) | (ErrorClass::Tls, 0) => tally.error(class, 1),
-            (ErrorClass::Unexpected, others) => {
-                tally.error(class, 1);
-                tally.error(ErrorClass::Closed, others);
-            }
             (_, 0) => {}
             (ErrorClass::Garbage | ErrorClass::Truncated, count) => {
                 tally.error(class, 1);
                 tally.error(ErrorClass::Closed, count - 1);
             }
             (ErrorClass::Timeout, count) => {
-                let overdue = self.waiting.overdue(now, timeout);
-                tally.error(class, overdue);
-                tally.error(ErrorClass::Closed, count - overdue);
+                let mut rest = count;
+                for (from, overdue) in self.waiting.overdue(now, timeout) {
+                    tally.timed_out(overdue, now.saturating_sub(from));
+                    rest -= overdue;
+                }
+                tally.error(ErrorClass::Closed, rest);
             }
             (_, count) => tally.error(class, count),
         }
@@ -333,7 +336,7 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use super::{Block, Connection, ErrorClass, Learned, Phase, Spec, Tally};
+    use super::{Block, Connection, ErrorClass, Event, Learned, Phase, Spec, Tally};
 
     /// A connection with three requests sent at 10 and two at 50.
     fn busy() -> (Connection, Block, Tally) {
@@ -352,7 +355,24 @@ mod tests {
         let (mut connection, block, mut tally) = busy();
         connection.fail(ErrorClass::Timeout, 40, 20, &block, &mut tally);
         assert_eq!(tally.errors, [(ErrorClass::Timeout, 3), (ErrorClass::Closed, 2)].into());
+        assert_eq!(tally.given_up.len(), 3, "they took at least their age");
         assert_eq!((connection.outstanding(), connection.waits_since()), (0, None));
+    }
+
+    /// The 408 of a server that closes an idle connection was once a failed request.
+    #[test]
+    fn a_response_without_a_request_is_an_event_and_no_error() {
+        let (mut connection, block, mut tally) = busy();
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        (0..5).for_each(|_| {
+            assert_eq!(connection.answers(answer, &mut Learned::default(), 60, &mut tally), Ok(()))
+        });
+        let timeout = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        let class =
+            connection.answers(timeout, &mut Learned::default(), 70, &mut tally).expect_err("it ends");
+        connection.fail(class, 70, 20, &block, &mut tally);
+        assert_eq!((tally.completed, tally.errors), (5, [].into()));
+        assert_eq!(tally.events, [(Event::Unsolicited, 1)].into());
     }
 
     #[test]

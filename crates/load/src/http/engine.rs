@@ -215,8 +215,8 @@ impl HttpEngine {
                         self.supply(index, now, tally);
                     }
                 }
-                Err((class, _)) => {
-                    tally.error(class, 1);
+                Err((class, error)) => {
+                    tally.failed(class, &error);
                     self.again(index, now, tally);
                 }
             },
@@ -224,12 +224,21 @@ impl HttpEngine {
                 if flags.contains(EventFlags::OUT)
                     && let Err(class) = connection.flush(&self.block)
                 {
-                    return self.fail(index, class, now, tally);
+                    return self.refused(index, class, now, tally);
                 }
                 if flags.intersects(EventFlags::IN | ENDING) {
                     self.receive(index, flags.intersects(ENDING), now, tally);
                 }
             }
+        }
+    }
+
+    /// The peer takes no more of a request. It may have responded before it had read all (RFC 9112 9.5): that response lies
+    /// in the socket, also after a reset.
+    pub(super) fn refused(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
+        self.receive(index, true, now, tally);
+        if self.connections[index].phase == Phase::Open {
+            self.fail(index, class, now, tally);
         }
     }
 

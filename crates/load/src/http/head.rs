@@ -7,7 +7,10 @@ use httparse::ParserConfig;
 use super::response::{Malformed, Response};
 use rxlab_base::units::digits;
 
-const MAX_HEADERS: usize = 100;
+/// Fields for which there is room without an allocation: most responses have a tenth of them.
+const USUAL_FIELDS: usize = 100;
+/// Most fields of a head, as curl 8 has it.
+const MOST_FIELDS: usize = 5_000;
 
 /// Framing of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,19 +20,35 @@ pub(super) enum Body {
     UntilClose,
 }
 
+/// Takes what clients in use take: lines folded in the way of RFC 2616 (RFC 9112 5.2 has a user agent read them as one), and
+/// a space before the colon.
+fn reader() -> ParserConfig {
+    let mut config = ParserConfig::default();
+    config.allow_obsolete_multiline_headers_in_responses(true);
+    config.allow_spaces_after_header_name_in_responses(true);
+    config
+}
+
 /// Reads a head, from the status line to the empty line. `bodyless`: it responds to HEAD, so no body follows
 /// whatever it says, and without a length the connection stays open.
 pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body), Malformed> {
-    // Room for all of them is 3 KiB, of which most responses need a tenth: it is not cleared first.
-    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    // 3 KiB, which are not cleared first.
+    let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
-    match ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, head, &mut headers) {
+    let mut read = reader().parse_response_with_uninit_headers(&mut parsed, head, &mut usual);
+    let mut many = Vec::new();
+    if read == Err(httparse::Error::TooManyHeaders) {
+        many.resize(MOST_FIELDS, httparse::EMPTY_HEADER);
+        parsed = httparse::Response::new(&mut many);
+        read = reader().parse_response(&mut parsed, head);
+    }
+    match read {
         Ok(httparse::Status::Complete(length)) if length == head.len() => {}
         _ => return Err(Malformed),
     }
     let (Some(status), Some(version)) = (parsed.code, parsed.version) else { return Err(Malformed) };
     // 101 changes the protocol, which the load never requests.
-    if !(100..600).contains(&status) || status == 101 {
+    if !(100..1_000).contains(&status) || status == 101 {
         return Err(Malformed);
     }
     let (mut close, mut keep, mut length, mut chunked) = (false, false, None, false);
@@ -57,8 +76,8 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
     let empty = bodyless || status < 200 || status == 204 || status == 304;
     let body = match (empty, chunked, length) {
         (true, _, _) => Body::Sized(0),
-        (_, true, Some(_)) => return Err(Malformed),
-        (_, true, None) => Body::Chunked,
+        // It overrides the length (RFC 9112 6.3).
+        (_, true, _) => Body::Chunked,
         (_, false, Some(length)) => Body::Sized(length),
         (_, false, None) => Body::UntilClose,
     };

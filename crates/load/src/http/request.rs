@@ -43,7 +43,7 @@ fn request(spec: &Spec, path: &str) -> Vec<u8> {
     let given = |name: &str| spec.headers.iter().any(|header| header.name().eq_ignore_ascii_case(name));
     let mut text = format!("{} {path} HTTP/1.1\r\n", spec.method);
     if !given("host") {
-        text += &format!("Host: {}\r\n", spec.url.authority());
+        text += &format!("Host: {}\r\n", spec.url.host_header());
     }
     for header in &spec.headers {
         text += &format!("{header}\r\n");

@@ -10,8 +10,8 @@ use super::head::{Body, read_head};
 use crate::error_class::ErrorClass;
 use crate::status::Statuses;
 
-/// Longest status line plus headers.
-const MAX_HEAD: usize = 64 * 1024;
+/// Longest status line plus fields, as curl has it.
+const MAX_HEAD: usize = 300 * 1024;
 /// Longest chunk extension or trailer section.
 const MAX_EXTRA: usize = 16 * 1024;
 

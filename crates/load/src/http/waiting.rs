@@ -58,10 +58,10 @@ impl Waiting {
         self.batches.iter().map(|batch| (batch.from, batch.count))
     }
 
-    /// Requests that have waited longer than `timeout`.
-    pub(super) fn overdue(&self, now: Nanos, timeout: Nanos) -> usize {
-        let late = self.batches.iter().take_while(|batch| now.saturating_sub(batch.sent) > timeout);
-        late.map(|batch| batch.count).sum()
+    /// Start of the latency of those that have waited longer than `timeout`, with counts.
+    pub(super) fn overdue(&self, now: Nanos, timeout: Nanos) -> impl Iterator<Item = (Nanos, usize)> {
+        let late = self.batches.iter().take_while(move |batch| now.saturating_sub(batch.sent) > timeout);
+        late.map(|batch| (batch.from, batch.count))
     }
 
     pub(super) fn clear(&mut self) {

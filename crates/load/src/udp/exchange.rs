@@ -16,6 +16,7 @@ use super::talk::{Heard, Talk};
 use super::train::Trains;
 use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
+use crate::event::Event;
 use crate::poller::{Poller, Ready};
 use crate::schedule::Schedule;
 use crate::spec::Spec;
@@ -63,6 +64,8 @@ pub(crate) struct Exchange {
     from: Vec<Nanos>,
     out: Vec<u8>,
     buffer: Vec<u8>,
+    /// Length of the last datagrams in it.
+    last: usize,
 }
 
 impl Exchange {
@@ -97,6 +100,7 @@ impl Exchange {
             from: Vec::new(),
             out: Vec::new(),
             buffer: vec![0; 64 * 1024],
+            last: 0,
         })
     }
 
@@ -113,13 +117,14 @@ impl Exchange {
             };
             match received {
                 Ok(train) => {
+                    self.last = train.length;
                     tally.datagrams.receives += 1;
                     tally.bytes += train.length as u64;
                     self.hear(index, train, tally);
                 }
                 Err(Errno::CONNREFUSED) => {
                     refused = true;
-                    if flow.window.give_up_oldest() {
+                    if flow.window.give_up_oldest().is_some() {
                         tally.error(ErrorClass::Connect, 1);
                     }
                 }
@@ -164,12 +169,12 @@ impl Exchange {
                         }
                     }
                     (Echoed::Late, _) => tally.datagrams.surplus += 1,
-                    (Echoed::Never, _) => tally.error(ErrorClass::Garbage, 1),
+                    (Echoed::Never, _) => tally.event(Event::Stray),
                 },
                 Heard::Handshake => tally.datagrams.handshakes += 1,
                 Heard::Surplus => tally.datagrams.surplus += 1,
                 Heard::Refused => tally.error(ErrorClass::Connect, 1),
-                Heard::Foreign => tally.error(ErrorClass::Garbage, 1),
+                Heard::Foreign => tally.event(Event::Stray),
             }
         }
         tally.complete_all(same, now.saturating_sub(since));
@@ -226,7 +231,8 @@ impl Exchange {
                 let full = self.flows[self.turn].window.len() + self.from.len() >= MAX_WINDOW;
                 let deadline = intended + self.timeout;
                 if full || deadline < now {
-                    tally.unsent(full || self.stuck || self.possible > deadline);
+                    let blocked = full || self.stuck || self.possible > deadline;
+                    tally.unsent(blocked, now.saturating_sub(intended));
                 } else {
                     self.from.push(intended);
                 }
@@ -257,7 +263,7 @@ impl Exchange {
         let mut result = self.trains.send(&flow.socket, &self.out, size, tally);
         if result == (0, Some(Errno::CONNREFUSED)) {
             // The error concerns an earlier datagram; none of these has been sent yet.
-            if flow.window.give_up_oldest() {
+            if flow.window.give_up_oldest().is_some() {
                 tally.error(ErrorClass::Connect, 1);
             }
             result = self.trains.send(&flow.socket, &self.out, size, tally);
@@ -271,7 +277,7 @@ impl Exchange {
         }
         tally.sent += sent as u64;
         if !self.may_wait(kept) {
-            tally.error(ErrorClass::Send, self.from.len() - sent);
+            tally.error(kept.map_or(ErrorClass::Send, ErrorClass::of_send), self.from.len() - sent);
         }
         sent == self.from.len()
     }
@@ -309,8 +315,9 @@ impl Engine for Exchange {
         let now = self.poller.now();
         if now >= self.next_sweep {
             for index in 0..self.flows.len() {
-                let expired = self.flows[index].window.expire(now, self.timeout);
-                tally.error(ErrorClass::Timeout, expired);
+                while let Some(from) = self.flows[index].window.expire(now, self.timeout) {
+                    tally.timed_out(1, now.saturating_sub(from));
+                }
                 if self.running {
                     // Datagrams that could not be sent have no response, and are counted then.
                     let _ = self.greet(index, now, tally);

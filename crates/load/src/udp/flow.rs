@@ -78,25 +78,20 @@ impl Window {
         Echoed::Answer(from)
     }
 
-    /// Gives up the oldest unanswered datagram; `false` without one.
-    pub(super) fn give_up_oldest(&mut self) -> bool {
+    /// Gives up the oldest unanswered datagram, and returns the start of its latency; `None` without one.
+    pub(super) fn give_up_oldest(&mut self) -> Option<Nanos> {
         // `trim` keeps an open slot in front.
-        let found = self.slots.pop_front().is_some();
-        if found {
-            self.base += 1;
-            self.open -= 1;
-            self.trim();
-        }
-        found
+        let slot = self.slots.pop_front()?;
+        self.base += 1;
+        self.open -= 1;
+        self.trim();
+        Some(slot.from)
     }
 
-    /// Gives up datagrams older than `timeout`; returns their count.
-    pub(super) fn expire(&mut self, now: Nanos, timeout: Nanos) -> usize {
-        let mut expired = 0;
-        while self.slots.front().is_some_and(|slot| now.saturating_sub(slot.sent) > timeout) {
-            expired += usize::from(self.give_up_oldest());
-        }
-        expired
+    /// Gives up the oldest datagram if it is older than `timeout`, and returns the start of its latency.
+    pub(super) fn expire(&mut self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
+        let is_late = self.slots.front().is_some_and(|slot| now.saturating_sub(slot.sent) > timeout);
+        is_late.then(|| self.give_up_oldest()).flatten()
     }
 
     fn trim(&mut self) {
@@ -151,12 +146,12 @@ mod tests {
         assert_eq!(window.echoed(0), Echoed::Answer(0));
         assert_eq!(window.len(), 4);
         // 1 expires, 2 was answered, 3 is too young.
-        assert_eq!(window.expire(31, 15), 1);
+        assert_eq!((window.expire(31, 15), window.expire(31, 15)), (Some(10), None));
         assert_eq!((window.open(), window.len()), (2, 2));
         assert_eq!(window.echoed(1), Echoed::Late);
-        assert!(window.give_up_oldest());
+        assert!(window.give_up_oldest().is_some());
         assert_eq!(window.echoed(4), Echoed::Answer(40));
-        assert!(!window.give_up_oldest());
+        assert_eq!(window.give_up_oldest(), None);
         assert_eq!((window.next(), window.open(), window.len()), (5, 0, 0));
         assert_eq!(window.echoed(u64::MAX), Echoed::Never);
     }

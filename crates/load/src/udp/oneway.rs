@@ -151,8 +151,7 @@ impl OneWay {
                 }
                 return false;
             }
-            Some(Errno::CONNREFUSED) => tally.error(ErrorClass::Connect, count - sent),
-            Some(_) => tally.error(ErrorClass::Send, count - sent),
+            Some(errno) => tally.error(ErrorClass::of_send(errno), count - sent),
         }
         true
     }
@@ -184,7 +183,7 @@ impl Engine for OneWay {
                     // One clock read for all datagrams due together.
                     let Some(intended) = schedule.take(now) else { break };
                     if intended + LATE < now {
-                        tally.unsent(false);
+                        tally.error(ErrorClass::Unsent, 1);
                         continue;
                     }
                     tally.scheduled(intended, intended, now);
@@ -203,8 +202,8 @@ impl Engine for OneWay {
 
     /// Datagrams due at `now` but not sent. They have no age: latency is not measured either.
     fn unanswered(&self, now: Nanos) -> Unanswered {
-        let late = self.schedule.as_ref().map_or(0, |schedule| schedule.late(now).count());
-        Unanswered { late: late as u64, ..Unanswered::new() }
+        let late = self.schedule.as_ref().map_or(0, |schedule| schedule.late_count(now));
+        Unanswered { late, ..Unanswered::new() }
     }
 
     fn schedule(&mut self) -> Option<&mut Schedule> {

@@ -97,25 +97,40 @@ fn carry_over(primary: &Sample, slots: &[Slot]) -> Option<String> {
 fn gaps(sample: &Sample, pairs: usize, margin: f64) -> Vec<String> {
     let mut notes = Vec::new();
     let (title, had, step) = (&sample.metric.title, sample.a.len(), sample.ratios().step);
-    if had < pairs {
-        notes.push(format!("{title}: measured in {had} of {pairs} valid pairs."));
+    match sample.lacks {
+        [0, 0] => {}
+        [0, b] => notes.push(lacking(title, b, pairs, "with", "without")),
+        [a, 0] => notes.push(lacking(title, a, pairs, "without", "with")),
+        _ => notes.push(format!("{title}: measured in {had} of {pairs} valid pairs.")),
     }
     match sample.scale {
         Some(Scale::LogRatio) => {}
         Some(Scale::Difference) => notes.push(format!(
             "{title}: some values are 0 and have no ratio, so the differences of the pairs were judged."
         )),
+        None if sample.rises_from_zero().is_some() => {
+            let slots = sample.rises_from_zero().unwrap_or_default();
+            notes.push(format!("{title}: 0 in every slot of arm A, above 0 in {slots} of {had} of arm B."));
+        }
         None => {
             notes.push(format!("{title}: not judged, since it is never above 0 in arm A, or falls below 0."))
         }
     }
-    if step > margin {
+    if step > margin && sample.scale.is_some() {
         notes.push(format!(
             "{title}: measured in steps of {:.0} %, more than the margin, so no lack of an effect can be shown.",
             100.0 * step
         ));
     }
     notes
+}
+
+/// `lacks` of `of` slots of one arm have no value, and each of the other has one.
+fn lacking(title: &str, lacks: usize, of: usize, arm: &str, other: &str) -> String {
+    format!(
+        "{title}: no value in {lacks} of {of} slots {arm} the change, and one in each {other} it; the slots that have \
+         one do not stand for the others, so nothing is concluded from them."
+    )
 }
 
 /// Unanswered requests at the end of a slot count with their age.

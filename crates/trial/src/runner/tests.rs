@@ -163,10 +163,23 @@ fn what_a_command_prints_beside_is_a_metric() {
 
 /// Without a log ratio the trial once ran all its pairs on broken traffic.
 #[test]
-fn a_change_that_stops_all_work_is_rolled_back_at_once() {
+fn a_change_that_stops_all_work_is_rolled_back_soon() {
     let (record, ending) = ran(&mut quiet(-1.0));
     assert!(ending.guard.is_some_and(|guard| guard.starts_with("nothing got through")));
-    assert!(record.slots.len() <= 3, "the first slot of arm A shows that work was done");
+    assert!(record.slots.len() <= 4, "arm A shows that work was done, two slots of B that it stops");
+}
+
+/// One empty slot of arm B once tripped a guard, and the same slot of arm A did nothing.
+#[test]
+fn one_empty_slot_says_as_little_in_either_arm() {
+    for arm in [Arm::A, Arm::B] {
+        let mut whole = ran(&mut quiet(0.0)).0;
+        let at = whole.slots.iter().position(|slot| slot.arm == arm && slot.pair == 3).expect("pair 3");
+        whole.slots.truncate(at + 1);
+        whole.slots[at].values.insert("throughput".to_owned(), 0.0);
+        let works = whole.slots.iter().map(|slot| (slot.arm.index(), &slot.values, &slot.void));
+        assert_eq!(super::standstill(works), None, "{arm:?}");
+    }
 }
 
 /// A comparison before and after, of six slots of each arm.

@@ -222,14 +222,14 @@ fn a_cooler_hottest_cpu_as_the_primary_metric_only_spreads() {
 #[test]
 fn no_better_metric_outweighs_lost_throughput() {
     let (cooler, same, lost) = (hottest(Call::Helps), per_packet(-0.05, 0.05), primary(Call::Hurts));
-    let around = Circumstances { throughput: Some(&lost), ..cooled(&cooler, &same) };
+    let around = Circumstances { throughput: Some(&lost), harm: Some(&lost), ..cooled(&cooler, &same) };
     let faster = result("p99", Better::Lower, Call::Helps, (-0.2, -0.3, -0.1));
     for primary in [&faster, &cooler, &result("p99", Better::Lower, Call::Inconclusive, (0.0, -0.1, 0.1))] {
         let ranking = rank(primary, MARGIN, &around);
         assert_eq!(ranking.verdict, Verdict::Hurts, "{}", primary.metric.name);
         let [.., outranked, decisive] = &ranking.notes[..] else { panic!("{:?}", ranking.notes) };
         assert!(outranked.starts_with(&format!("Primary metric: {}", primary.metric.name)), "{outranked}");
-        assert!(decisive.starts_with("Lower throughput outranks it: throughput"), "{decisive}");
+        assert!(decisive.starts_with("Outranked by: throughput"), "{decisive}");
     }
     let ending = Ending { guard: Some("drops".into()), ..Ending::default() };
     let guarded = Circumstances { ending, ..around };

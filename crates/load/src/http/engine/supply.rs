@@ -97,7 +97,7 @@ impl HttpEngine {
     /// Writes the pending bytes of a connection.
     pub(super) fn flush(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
         if let Err(class) = self.connections[index].flush(&self.block) {
-            self.fail(index, class, now, tally);
+            self.refused(index, class, now, tally);
         }
     }
 
@@ -113,9 +113,10 @@ impl HttpEngine {
             let Some(schedule) = &mut self.schedule else { return };
             let deadline = schedule.next().saturating_add(self.timeout);
             if deadline < now {
-                if schedule.take(now).is_some() {
+                if let Some(intended) = schedule.take(now) {
                     self.left -= 1;
-                    tally.unsent(free.is_none_or(|(_, since)| since > deadline));
+                    let blocked = free.is_none_or(|(_, since)| since > deadline);
+                    tally.unsent(blocked, now.saturating_sub(intended));
                 }
                 continue;
             }
@@ -196,7 +197,7 @@ impl HttpEngine {
         if self.peer.is_full(&error) {
             return Opening::Later;
         }
-        tally.error(ErrorClass::Connect, 1);
+        tally.failed(ErrorClass::of_connect(&error), &error);
         Opening::Failed
     }
 

@@ -1,0 +1,81 @@
+//! Why requests failed: the reasons of each class of errors, with counts.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use serde::{Deserialize, Serialize};
+
+use super::error_class::ErrorClass;
+
+/// Most reasons that are kept of one class: a target may answer with a different text each time.
+const MOST: usize = 32;
+/// Stands for all further ones.
+const OTHERS: &str = "other reasons";
+
+/// Counts of reasons by class. Not every error has one: a timeout is its own reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct Reasons(BTreeMap<ErrorClass, BTreeMap<String, u64>>);
+
+impl Reasons {
+    /// Counts one error of `class`.
+    pub(super) fn count(&mut self, class: ErrorClass, reason: &impl Display) {
+        self.count_all(class, reason.to_string(), 1);
+    }
+
+    fn count_all(&mut self, class: ErrorClass, reason: String, count: u64) {
+        let reasons = self.0.entry(class).or_default();
+        let is_kept = reasons.len() < MOST || reasons.contains_key(&reason);
+        *reasons.entry(if is_kept { reason } else { OTHERS.to_owned() }).or_default() += count;
+    }
+
+    /// Adds the counts of `more`.
+    pub(super) fn add(&mut self, more: &Self) {
+        for (class, reasons) in &more.0 {
+            reasons.iter().for_each(|(reason, count)| self.count_all(*class, reason.clone(), *count));
+        }
+    }
+
+    /// The reasons of a class with their counts, most frequent first.
+    pub fn of(&self, class: ErrorClass) -> Vec<(&str, u64)> {
+        let reasons = self.0.get(&class).into_iter().flatten();
+        let mut reasons: Vec<(&str, u64)> =
+            reasons.map(|(reason, count)| (reason.as_str(), *count)).collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        reasons
+    }
+
+    /// True if no error had a reason.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST, OTHERS, Reasons};
+    use crate::error_class::ErrorClass::{Connect, Tls};
+
+    #[test]
+    fn reasons_are_counted_by_class_and_most_frequent_first() {
+        let mut reasons = Reasons::default();
+        reasons.count(Connect, &"refused");
+        (0..3).for_each(|_| reasons.count(Connect, &"reset"));
+        let mut more = Reasons::default();
+        more.count(Connect, &"refused");
+        reasons.add(&more);
+        assert_eq!(reasons.of(Connect), [("reset", 3), ("refused", 2)]);
+        assert_eq!(reasons.of(Tls), []);
+    }
+
+    /// A target that answers with another text each time does not take the memory of this process.
+    #[test]
+    fn the_number_of_reasons_is_bounded_and_no_count_is_lost() {
+        let mut reasons = Reasons::default();
+        (0..1_000).for_each(|n| reasons.count(Tls, &n));
+        let told = reasons.of(Tls);
+        assert_eq!(told.len(), MOST + 1);
+        assert_eq!(told[0], (OTHERS, 1_000 - MOST as u64));
+    }
+}
