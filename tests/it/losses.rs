@@ -75,7 +75,6 @@ fn a_udp_socket_that_is_not_read_is_named_with_its_process() {
     require::needs!(netns);
     let namespace = namespace();
     let ((reader, to), (sender, _)) = within(&namespace, || (bound(), bound()));
-    // The smallest buffer of the kernel has room for a few.
     let report = during(&namespace, || {
         for _ in 0..4_000 {
             sender.send_to(&[7; 64], to).expect("sent");
@@ -190,11 +189,19 @@ fn bridge(lines: &str, members: impl Iterator<Item = String>) -> Namespace {
     let mut all = format!("link add br0 type bridge\naddress add 10.9.0.1/24 dev br0\n{lines}");
     members.for_each(|lines| all += &lines);
     namespace.ip_batch(&(all + "link set br0 up\n")).expect("built");
-    // Ports forward once their carrier is seen.
-    let state = |host: &LiveHost| host.read_text("sys/class/net/br0/operstate").unwrap_or_default();
-    let host = host_in(&namespace);
-    wait_for("the bridge", || state(&host).trim() == "up");
     namespace
+}
+
+/// Waits until all members forward: that is once their carrier is seen.
+fn wait_until_forwarding(namespace: &Namespace) {
+    let host = host_in(namespace);
+    let ports = "sys/class/net/br0/brif";
+    let state = |port: &String| host.read_text(&format!("{ports}/{port}/state")).unwrap_or_default();
+    const FORWARDING: &str = "3";
+    wait_for("the bridge", || {
+        let ports = host.list(ports).expect("a bridge");
+        ports.iter().all(|port| state(port).trim() == FORWARDING)
+    });
 }
 
 /// 64 datagrams for each of 24 members are more than the 1,000 packets that a backlog takes.
@@ -209,6 +216,7 @@ fn a_full_backlog_is_told_once() {
         )
     };
     let namespace = bridge("", (0..24).map(member));
+    wait_until_forwarding(&namespace);
     let report = during(&namespace, || broadcast(&namespace));
     found(&report, "backlog-drops");
     only(&report, &[]);
@@ -238,9 +246,7 @@ fn a_veth_whose_other_end_is_full_is_named() {
     }
     namespace.ip("link set w0 up").expect("up");
     namespace.ip("link set v0 up").expect("up");
-    let host = host_in(&namespace);
-    let up = || host.read_text("sys/class/net/m0/operstate").is_ok_and(|state| state.trim() == "up");
-    wait_for("the carrier", up);
+    wait_until_forwarding(&namespace);
     let report = during(&namespace, || broadcast(&namespace));
     let found = found(&report, "interface-drops");
     assert_eq!(found.nic.as_ref().map(|nic| nic.as_str()), Some("v0"), "{found:?}");

@@ -22,6 +22,14 @@ use super::udp::SinkTotals;
 use rxlab_base::units::CpuId;
 use rxlab_sys::{OpenError, allow_files};
 
+/// A target that answers is reached.
+fn cannot(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::InvalidData => "cannot load the target",
+        _ => "cannot reach the target",
+    }
+}
+
 /// The load cannot start.
 #[derive(Debug, Error)]
 pub enum LoadError {
@@ -36,8 +44,8 @@ pub enum LoadError {
         /// Error of the resolver.
         error: std::io::Error,
     },
-    /// The target does not respond.
-    #[error("cannot reach the target {url} at {address}: {error}")]
+    /// The target does not respond, or, with [`std::io::ErrorKind::InvalidData`], not to what was sent.
+    #[error("{} {url} at {address}: {error}", cannot(error))]
     Down {
         /// The URL as given.
         url: String,
@@ -392,6 +400,29 @@ mod tests {
             let neither = Session::start_at(&spec, vec![closed.clone(); 2]);
             assert!(matches!(neither, Err(LoadError::Down { .. })), "{scheme}");
         }
+    }
+
+    /// "Connection timed out" was once said of a name server that answers at once, with another id.
+    #[test]
+    fn a_target_that_answers_something_else_is_not_unreachable() {
+        let server = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
+        let address = server.local_addr().expect("bound");
+        let liar = std::thread::spawn(move || {
+            let mut buffer = [0; 512];
+            // As many as the load tries.
+            for _ in 0..3 {
+                let (length, from) = server.recv_from(&mut buffer).expect("asked");
+                buffer[0] ^= 0xff;
+                server.send_to(&buffer[..length], from).expect("sent");
+            }
+        });
+        let spec = Spec::new(format!("dns://{address}/a.example").parse().expect("a URL"));
+        let error = Session::start(&spec).err().expect("no answer fits").to_string();
+        assert!(
+            error.starts_with("cannot load the target") && error.contains("it answers, but not"),
+            "{error}"
+        );
+        liar.join().expect("three answers");
     }
 
     /// What was counted before the end of an interval is still part of it, once.

@@ -204,7 +204,7 @@ impl Ledger {
         stages.into_iter().map(line).collect()
     }
 
-    /// Counters that grew, one line for each stage: `drops, socket: UdpRcvbufErrors 900/s`.
+    /// Counters that grew, one line for each stage: `socket: UdpRcvbufErrors 900/s`.
     pub fn in_lines(&self) -> Vec<String> {
         let mut stages: BTreeMap<Stage, Vec<String>> = BTreeMap::new();
         for line in &self.lines {
@@ -212,7 +212,7 @@ impl Ledger {
             let text = format!("{of}{} {}/s", line.counter, count(line.per_second));
             stages.entry(line.stage).or_default().push(text);
         }
-        stages.into_iter().map(|(stage, lines)| format!("drops, {stage}: {}", lines.join(", "))).collect()
+        stages.into_iter().map(|(stage, lines)| format!("{stage}: {}", lines.join(", "))).collect()
     }
 }
 
@@ -382,7 +382,7 @@ mod tests {
         };
         let found = tunnel("wireguard", "rx_dropped");
         assert_eq!((found.in_words().as_str(), found.lines[0].stage), ("900 drops/s", Stage::Interface));
-        assert_eq!(found.in_lines(), ["drops, interface: wg0 rx_dropped 900/s"]);
+        assert_eq!(found.in_lines(), ["interface: wg0 rx_dropped 900/s"]);
         assert_eq!(tunnel("wireguard", "tx_dropped").verdict(), Verdict::None, "sent, not received");
         assert_eq!(tunnel("veth", "tx_dropped").verdict(), Verdict::Lost(900.0), "its other end lacks them");
     }

@@ -222,7 +222,7 @@ impl<'a> Sample<'a> {
         let is_end = self.d.len() >= monitor.max_pairs;
         MetricResult {
             metric: self.metric.clone(),
-            pairs: self.d.len(),
+            pairs: if self.rises_from_zero().is_some() { self.a.len() } else { self.d.len() },
             mean_a: self.mean(&self.a),
             mean_b: self.mean(&self.b),
             effect: judged.map(|(_, interval)| interval.into()),

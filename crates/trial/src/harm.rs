@@ -9,7 +9,7 @@ use super::analysis::valid_pairs;
 use super::metrics::name;
 use super::probed::Probed;
 use super::record::{Better, Call, Metric, MetricResult, TrialRecord};
-use rxlab_base::number::plural;
+use rxlab_base::number::{self, plural};
 use rxlab_stats::design::Phase;
 
 /// A reason not to keep a change.
@@ -38,7 +38,7 @@ impl Harm<'_> {
     pub fn in_words(&self) -> String {
         let change = |result: &MetricResult| match &result.effect {
             Some(effect) => format!("{} {}", result.metric.title, effect.in_words()),
-            None => format!("{} rises from 0", result.metric.title),
+            None => format!("{} 0 -> {}", result.metric.title, number::value(result.mean_b)),
         };
         match self {
             Harm::Worse(result) => change(result),

@@ -18,14 +18,15 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "a device with {} packets/s lost at least {} packet/s for lack of a buffer (rx_missed_errors; \
-             rx_fifo_errors on igb) during the sample; critical at {:.2} % of its packets or more",
+             rx_fifo_errors on igb; the driver's own, such as rx_no_dma_resources on ixgbe) during the sample; critical \
+             at {:.2} % of its packets or more",
             count(TRAFFIC),
             count(LOST),
             NOTICEABLE_LOSS * 100.0
         )
     },
     silent: "packets were lost before the sample but not during it, or were dropped by the stack, which has \
-             other buffers, or the driver counts them as rx_dropped (ena), which includes drops by the stack",
+             other buffers, or the driver counts them as rx_dropped only: interface-drops has those",
     evidence: "packets lost and received per second, the size of the ring and its maximum, the CPUs of the \
                interrupts and their load",
     cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer \

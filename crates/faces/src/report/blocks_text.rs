@@ -155,9 +155,12 @@ fn curve(record: &BlocksRecord, sweep: &Sweep) -> String {
     };
     let name = &record.settings[bend].name;
     let change = sweep.levels[bend].effect.in_words();
-    let rest = match sweep.steps.len() - bend {
-        0 => String::new(),
-        _ => " No step after it is shown to be better.".to_owned(),
+    let later = &sweep.steps[bend..];
+    // A later one that helps only makes up for what another one lost.
+    let rest = if later.is_empty() || later.iter().any(|step| step.call == Call::Helps) {
+        ""
+    } else {
+        " No step after it is shown to be better."
     };
     format!("The last step that helps is that to {name}: {metric} {change} against the baseline.{rest}")
 }

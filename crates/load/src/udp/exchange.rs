@@ -64,6 +64,8 @@ pub(crate) struct Exchange {
     from: Vec<Nanos>,
     out: Vec<u8>,
     buffer: Vec<u8>,
+    /// Length of the last datagrams in it.
+    last: usize,
 }
 
 impl Exchange {
@@ -98,6 +100,7 @@ impl Exchange {
             from: Vec::new(),
             out: Vec::new(),
             buffer: vec![0; 64 * 1024],
+            last: 0,
         })
     }
 
@@ -114,6 +117,7 @@ impl Exchange {
             };
             match received {
                 Ok(train) => {
+                    self.last = train.length;
                     tally.datagrams.receives += 1;
                     tally.bytes += train.length as u64;
                     self.hear(index, train, tally);

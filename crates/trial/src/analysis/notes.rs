@@ -116,7 +116,7 @@ fn gaps(sample: &Sample, pairs: usize, margin: f64) -> Vec<String> {
             notes.push(format!("{title}: not judged, since it is never above 0 in arm A, or falls below 0."))
         }
     }
-    if step > margin {
+    if step > margin && sample.scale.is_some() {
         notes.push(format!(
             "{title}: measured in steps of {:.0} %, more than the margin, so no lack of an effect can be shown.",
             100.0 * step

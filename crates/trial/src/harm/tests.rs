@@ -127,7 +127,7 @@ fn errors_that_rise_from_zero_are_harm() {
     let record = trial(name::THROUGHPUT, &[FASTER, ("app_errors", 0.0, 500.0, 0.0)]);
     let (verdict, advice, reason) = told(&record);
     assert_eq!((verdict, advice), (Verdict::Hurts, Advice::DoNotKeep));
-    assert!(reason.starts_with("App_errors rises from 0; throughput +"), "{reason}");
+    assert!(reason.starts_with("App_errors 0 -> 500.0; throughput +"), "{reason}");
     let errors =
         record.analysis.iter().flat_map(|all| &all.metrics).find(|one| one.metric.name == "app_errors");
     assert_eq!(errors.map(|one| (one.mean_a, one.mean_b)), Some((0.0, 500.0)));

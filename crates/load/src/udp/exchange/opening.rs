@@ -16,6 +16,16 @@ use crate::udp::unspecified;
 const PROBES: usize = 3;
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 
+/// Bytes shown of an answer that is none.
+const SHOWN: usize = 32;
+
+/// The target answered at once, and not what was asked for: no timeout, and nothing that trying again mends.
+fn strange(datagram: &[u8]) -> std::io::Error {
+    let begin = datagram[..datagram.len().min(SHOWN)].escape_ascii();
+    let text = format!("it answers, but not to what was sent: {} bytes, `{begin}`", datagram.len());
+    std::io::Error::new(std::io::ErrorKind::InvalidData, text)
+}
+
 impl Exchange {
     /// Makes sure that something responds at `address`; for flows that have to greet, [`Exchange::warm`] does
     /// that.
@@ -26,6 +36,7 @@ impl Exchange {
         if !self.talk.is_open(0, self.poller.now()) {
             return Ok(());
         }
+        let mut heard_other = None;
         for _ in 0..PROBES {
             let now = self.poller.now();
             self.out.clear();
@@ -37,12 +48,13 @@ impl Exchange {
                     if matches!(heard, Heard::Answer(0, _)) {
                         return Ok(());
                     }
+                    heard_other = Some(strange(&self.buffer[..length]));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
                 Err(_) => {}
             }
         }
-        Err(Errno::TIMEDOUT.into())
+        Err(heard_other.unwrap_or_else(|| Errno::TIMEDOUT.into()))
     }
 
     /// Sends all greetings and waits until every flow may send requests. Fails if none may at `until`.
@@ -56,6 +68,9 @@ impl Exchange {
             match open {
                 _ if open == self.flows.len() => return Ok(()),
                 0 if now >= until && refused => return Err(Errno::CONNREFUSED.into()),
+                0 if now >= until && uncounted.datagrams.receives > 0 => {
+                    return Err(strange(&self.buffer[..self.last]));
+                }
                 0 if now >= until => return Err(Errno::TIMEDOUT.into()),
                 _ if now >= until => return Ok(()),
                 _ => {}
