@@ -109,6 +109,10 @@ pub const TARGETS: &[(&str, Target)] = &[
         }
     }),
     ("parse/net_dev", |bytes| with(bytes, parse::net_dev)),
+    ("parse/qdiscs", |bytes| drop(parse::qdiscs(bytes))),
+    ("parse/snmp", |bytes| with(bytes, parse::snmp)),
+    ("parse/snmp6", |bytes| with(bytes, parse::snmp6)),
+    ("parse/conntrack_stat", |bytes| with(bytes, parse::conntrack_stat)),
     ("parse/netdev/napis", |bytes| {
         on(bytes, parse::netdev_napis);
         black_box(parse::with_napi_settings(bytes, 257, bytes).is_ok());

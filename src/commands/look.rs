@@ -9,7 +9,7 @@ use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::CpuId;
 use rxlab_path::evidence::{TRAFFIC, receive_time};
 use rxlab_path::model::{Costs, CpuRates, IntervalError, Model, Rates};
-use rxlab_path::sample::{Counters, Inventory, Scope, busiest};
+use rxlab_path::sample::{Counters, Inventory, Scope, busiest, losing_sockets};
 use rxlab_probe::{Budget, SoftirqTime, Windows, hand_over, stack_work};
 use rxlab_record::snapshot::Snapshot;
 use rxlab_sys::{Host, allowed_cpus};
@@ -151,7 +151,11 @@ impl<'a> Intervals<'a> {
         }
         let after = Counters::take(self.host, &self.inventory);
         let rates = Rates::between(&self.before, &after).map_err(not_running)?.accounted(&self.inventory);
-        let mut rates = Rates { processes: busiest(self.host, &self.before, &after), ..rates };
+        let mut rates = Rates {
+            processes: busiest(self.host, &self.before, &after),
+            losing: losing_sockets(self.host, &self.before, &after),
+            ..rates
+        };
         self.before = after;
         windows.time(&mut rates);
         Ok(rates)

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use rustix::process::Signal;
 use rxlab::lab::{Flood, Range};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::fixtures::recorded;
 use crate::lab::range;
 use crate::process::{Ended, Running, json, rxlab, wait_for};
-use crate::{flood, quiet};
+use crate::{flood, quiet, require};
 
 /// NET_RX runs of each CPU since boot.
 fn net_rx() -> Vec<u64> {
@@ -166,6 +166,32 @@ fn a_quiet_host_gets_no_advice() {
         findings.is_empty()
     });
     assert!(quiet, "this machine was never quiet");
+}
+
+/// As in a container under lxcfs, whose files lie over those of the kernel: CPU 0 there was taken for the kernel's.
+#[test]
+fn a_container_s_own_files_give_no_verdict() {
+    require::needs!(root);
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let inside = |args: &[&str]| {
+        let script = "mount -t tmpfs tmpfs /mnt; cp /proc/stat /mnt/stat; echo 0 >/mnt/online\n\
+                      mount --bind /mnt/stat /proc/stat\n\
+                      mount --bind /mnt/online /sys/devices/system/cpu/online\nexec \"$@\"";
+        let run = rxlab(state.path(), args);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-euc", script, "sh"]).arg(run.get_program()).args(run.get_args());
+        command
+    };
+    let report: Value = inside(&["doctor", "--json", "--for", "1s"]).json(0);
+    let why = "CPU times are unknown: /proc/stat is of tmpfs, not of the kernel";
+    assert!(report["refused"].as_str().is_some_and(|said| said.starts_with(why)), "{report}");
+    for absent in ["receive_time", "packets", "headroom"] {
+        assert_eq!(report["load"].get(absent), None, "not 0: {}", report["load"]);
+    }
+    let shown = inside(&["show"]).exits(0);
+    assert!(shown.contains("CPUs unknown (/sys/devices/system/cpu/online is of tmpfs"), "{shown}");
+    let planned = inside(&["plan", "spread"]).said().1;
+    assert!(planned.contains("the CPUs are unknown"), "{planned}");
 }
 
 /// Several machines in turn, as if they were one.

@@ -32,6 +32,7 @@ mod irqbalance;
 mod knobs;
 mod lab;
 mod load;
+mod losses;
 mod machines;
 mod nginx;
 mod observed;

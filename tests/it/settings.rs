@@ -7,7 +7,7 @@ use rxlab_setting::Setting;
 
 /// One value for each knob, and the file that its write changes: two files for the queue with two interrupts and for the
 /// process with two threads.
-pub(crate) const SETTINGS: [(&str, &str); 36] = [
+pub(crate) const SETTINGS: [(&str, &str); 41] = [
     ("irqbalance eth0 = banned", "socket/irqbalance/70/setup"),
     ("threaded eth0 = on", "eth0/threaded"),
     ("queue_threaded eth0/rx-1 = on", "netdev/napi-get"),
@@ -38,6 +38,11 @@ pub(crate) const SETTINGS: [(&str, &str); 36] = [
     ("skb_defer_max host = 128", "skb_defer_max"),
     ("busy_poll host = 50", "busy_poll"),
     ("busy_read host = 50", "busy_read"),
+    ("rmem_default host = 1048576", "rmem_default"),
+    ("rmem_max host = 8388608", "rmem_max"),
+    ("somaxconn host = 16384", "somaxconn"),
+    ("tcp_max_syn_backlog host = 4096", "tcp_max_syn_backlog"),
+    ("nf_conntrack_max host = 524288", "nf_conntrack_max"),
     ("clocksource host = hpet", "current_clocksource"),
     ("affinity pid:812 = 4-5", "task/813/status"),
     ("ksoftirqd_priority cpu:2 = fifo:10", "22/stat"),
@@ -121,7 +126,7 @@ const GROUPS: [&str; 6] = [
      ksoftirqd_priority affinity",
     // The machine's own limits.
     "netdev_budget netdev_budget_usecs netdev_max_backlog dev_weight gro_normal_batch skb_defer_max busy_poll \
-     busy_read clocksource",
+     busy_read rmem_default rmem_max somaxconn tcp_max_syn_backlog nf_conntrack_max clocksource",
 ];
 
 /// [`everything`] in groups, each in the order of applying.

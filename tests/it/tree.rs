@@ -99,9 +99,14 @@ impl Tree {
             ("rps_default_mask", "00"),
             ("busy_poll", "0"),
             ("busy_read", "0"),
+            ("rmem_default", "212992"),
+            ("rmem_max", "212992"),
+            ("somaxconn", "4096"),
         ] {
             self.write(&format!("proc/sys/net/core/{name}"), format!("{value}\n"));
         }
+        self.write("proc/sys/net/ipv4/tcp_max_syn_backlog", "1024\n");
+        self.write("proc/sys/net/netfilter/nf_conntrack_max", "262144\n");
         self.write("proc/irq/default_smp_affinity", "3f\n");
         let clock = "sys/devices/system/clocksource/clocksource0";
         self.write(&format!("{clock}/current_clocksource"), "tsc\n");

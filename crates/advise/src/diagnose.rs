@@ -20,15 +20,21 @@ mod app_on_irq_cpu;
 mod arfs_pointless;
 mod arfs_possible;
 mod backlog_drops;
+mod conntrack_full;
+mod costly_packets;
 mod deep_idle_states;
 mod gro_off;
 mod hash_imbalance;
+mod interface_drops;
 mod interrupt_rate;
 mod irq_on_isolated_cpu;
 mod irq_on_wrong_node;
 mod irqbalance_fights_manual_affinity;
+mod limited_by_the_host;
 mod limited_elsewhere;
+mod listen_overflow;
 mod moderation_hurts_latency;
+mod not_packets;
 mod one_core_hotspot;
 mod paravirtual_nic;
 mod queues_share_a_cpu;
@@ -46,6 +52,7 @@ mod rps_redundant;
 mod single_queue_no_rps;
 mod single_thread_limit;
 mod slow_clocksource;
+mod socket_drops;
 mod softirq_not_receive;
 mod threaded_napi_with_rps;
 mod throttled_server;
@@ -57,6 +64,7 @@ mod xdp_before_stack;
 mod xps_mismatch;
 
 pub(crate) use deep_idle_states::{DeepIdle, deep_idle};
+pub(crate) use hash_imbalance::is_alone as is_alone_on_its_device;
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
 pub(crate) use irq_on_wrong_node::NEAR;
 pub(crate) use places::Loaded;
@@ -216,14 +224,21 @@ const OWN_RULE: &str = "a rule of rxlab's own, published nowhere else";
 pub const RULES: &[Rule] = &[
     one_core_hotspot::RULE,
     backlog_drops::RULE,
+    interface_drops::RULE,
+    conntrack_full::RULE,
+    socket_drops::RULE,
+    listen_overflow::RULE,
     too_few_queues::RULE,
     queues_share_a_cpu::RULE,
+    limited_by_the_host::RULE,
     ring_overruns::RULE,
     hash_imbalance::RULE,
     tunnel_one_flow::RULE,
     interrupt_rate::RULE,
     time_squeeze::RULE,
     softirq_not_receive::RULE,
+    costly_packets::RULE,
+    not_packets::RULE,
     receive_interference::RULE,
     app_on_irq_cpu::RULE,
     restricted_process::RULE,
@@ -275,10 +290,26 @@ const SUPERSEDED: &[(&Rule, &[&Rule])] = &[
     ),
 ];
 
+/// Rules that advise to spread receive work before a CPU is full of it: to no effect on an interface whose traffic the host
+/// limits.
+const FOR_GROWTH: &[&Rule] = &[
+    &one_core_hotspot::RULE,
+    &too_few_queues::RULE,
+    &queues_share_a_cpu::RULE,
+    &hash_imbalance::RULE,
+    &single_queue_no_rps::RULE,
+];
+
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].
 pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.findings(model, rates)).collect();
     drop_superseded(&mut findings);
+    let is_bound =
+        |name: &NicName| model.nic(name).is_some_and(|nic| limited_by_the_host::bound(rates, nic).is_some());
+    findings.retain(|finding| {
+        let for_growth = FOR_GROWTH.iter().any(|rule| rule.id == finding.id);
+        !for_growth || finding.severity == Severity::Critical || !finding.nic.as_ref().is_some_and(is_bound)
+    });
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }

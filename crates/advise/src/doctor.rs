@@ -13,11 +13,15 @@ pub use path::{ReceivePath, busiest_paths};
 pub use queues::{NicQueues, QueuePath};
 
 use crate::diagnose::regime::{Family, Regime, regime};
-use crate::diagnose::{Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, thread_room};
+use crate::diagnose::{
+    Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, is_alone_on_its_device,
+    thread_room,
+};
 use crate::plan::{Options, Policy, Proposal, Spread, Variable, spread};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
-use rxlab_path::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
+use rxlab_path::evidence::{Headroom, TRAFFIC, headroom, loopback_share, receive_time, received, tier};
+use rxlab_path::ledger::Ledger;
 use rxlab_path::model::{Identity, Model, Nic, Rates};
 use rxlab_setting::{Plan, Risk, Setting, set_of, trial_of, trial_of_plan};
 
@@ -58,18 +62,27 @@ pub struct DoctorReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
-    /// The CPU with the most receive time.
+    /// The CPU with the most receive time; `None` if CPU times are unknown.
     pub busiest: Option<CpuId>,
     /// Its receive time, as a fraction of wall time.
-    pub receive_time: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_time: Option<f64>,
     /// Accuracy of the receive time: `exact`, `tick-sampled`, `accuracy unknown`.
     pub tier: String,
-    /// Packets per second that went up the stack on all CPUs.
-    pub packets: f64,
-    /// Backlog drops per second on all CPUs.
+    /// Packets per second that interfaces other than `lo` receive.
+    #[serde(default)]
+    pub received: f64,
+    /// Packets per second that went up the stack on all CPUs; `None` if they are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<f64>,
+    /// Packets and connections lost per second: `per_second` of the ledger.
     pub dropped: f64,
-    /// Capacity as a multiple of today's load.
-    pub headroom: Headroom,
+    /// Losses from the wire to the program, and what was not read of them.
+    #[serde(default = "Ledger::unasked")]
+    pub ledger: Ledger,
+    /// Capacity as a multiple of today's load; `None` if CPU times are unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headroom: Option<Headroom>,
     /// Interfaces whose receive work is not included, because threads do it whose time is not visible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<NicName>,
@@ -130,6 +143,8 @@ impl DoctorReport {
             "no verdict"
         } else if self.is_worth_a_trial() {
             "no finding, but settings are worth a trial"
+        } else if self.load.received < TRAFFIC {
+            "no traffic"
         } else {
             "nothing to do"
         }
@@ -189,6 +204,7 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         }));
         notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
     }
+    plans.iter_mut().for_each(|proposal| predict_no_split(model, rates, proposal));
     plans.sort_by_key(|proposal| resets_link(&proposal.plan));
     for finding in &mut findings {
         order(finding, &plans);
@@ -213,6 +229,24 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         refused,
         notes,
         gaps: rates.gaps.clone(),
+    }
+}
+
+/// Takes the prediction from a plan that hands on the packets of a queue with most of them: it is that of many flows, and no
+/// mask splits one.
+fn predict_no_split(model: &Model, rates: &Rates, proposal: &mut Proposal) {
+    let steers =
+        proposal.plan.settings.iter().any(|planned| matches!(planned.set.knob.as_str(), "rps" | "rfs"));
+    let Some(nic) = model.nic(&proposal.nic).filter(|_| steers && proposal.plan.prediction.is_some()) else {
+        return;
+    };
+    if let Some(queue) = nic.rx.iter().find(|queue| is_alone_on_its_device(rates, nic, queue)) {
+        let name = &nic.name;
+        proposal.plan.prediction = None;
+        proposal.plan.notes.push(format!(
+            "no prediction: {name}/rx-{} takes most packets of {name}, maybe as one flow, which stays on one CPU",
+            queue.index
+        ));
     }
 }
 
@@ -386,6 +420,9 @@ fn next(plan: &Plan, nics: &[NicName], program: &str) -> Option<String> {
 
 /// Reason for no verdict on steering: receive time is not visible, or is the sender's.
 fn refused(model: &Model, rates: &Rates) -> Option<String> {
+    if let Some(why) = &rates.masked {
+        return Some(format!("CPU times are unknown: {why}"));
+    }
     let unseen = rates.unseen.first();
     let unseen =
         unseen.map(|nic| format!("packets of {nic} are received by threads whose time is not visible"));
@@ -411,13 +448,17 @@ fn concerned(findings: &[Finding]) -> Vec<&NicName> {
 
 fn load(model: &Model, rates: &Rates) -> Load {
     let busiest = rates.cpus.iter().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b)));
+    let is_counted = !rates.uncounted && busiest.is_some();
+    let ledger = Ledger::new(model, rates);
     Load {
         busiest: busiest.map(|cpu| cpu.cpu),
-        receive_time: busiest.map_or(0.0, receive_time),
+        receive_time: busiest.map(receive_time),
         tier: tier(rates).to_owned(),
-        packets: rates.cpus.iter().map(|cpu| cpu.packets).sum(),
-        dropped: rates.cpus.iter().map(|cpu| cpu.dropped).sum(),
-        headroom: headroom(rates),
+        received: received(model, rates),
+        packets: is_counted.then(|| rates.cpus.iter().map(|cpu| cpu.packets).sum()),
+        dropped: ledger.per_second,
+        ledger,
+        headroom: busiest.map(|_| headroom(rates)),
         unseen: rates.unseen.clone(),
         thread: thread_room(model, rates),
     }
@@ -770,6 +811,10 @@ mod tests {
         // Only figures may change, by their last bit: JSON is decimal.
         assert_eq!(again.findings, report.findings);
         assert_eq!(again.plans[2].plan, report.plans[2].plan);
-        assert!((again.load.headroom.machine - report.load.headroom.machine).abs() < 1e-9);
+        assert!(
+            (again.load.headroom.expect("kept").machine - report.load.headroom.expect("measured").machine)
+                .abs()
+                < 1e-9
+        );
     }
 }

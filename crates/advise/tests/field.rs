@@ -1,5 +1,5 @@
-//! The machines of fixtures/field: which interrupt belongs to which receive queue, what plans must and must not set, and what
-//! `apply` refuses.
+//! The machines of fixtures/field: which interrupt belongs to which receive queue, what limits the machine and what it loses,
+//! what plans must and must not set, and what `apply` refuses.
 
 #![allow(clippy::disallowed_methods)] // Opens the fixtures.
 
@@ -11,6 +11,7 @@ use rxlab_advise::doctor::doctor;
 use rxlab_advise::plan::{Options, Policy};
 use rxlab_change::apply::check;
 use rxlab_path::constraints::{Binds, Constraints};
+use rxlab_path::ledger::Verdict;
 use rxlab_path::model::{Model, NicKind, Rates};
 use rxlab_record::snapshot::Snapshot;
 use rxlab_setting::{Plan, Setting, forbids};
@@ -24,7 +25,7 @@ type Device = (&'static str, u32, Irq);
 const UNKNOWN: Irq = |_| None;
 
 /// The devices of each machine.
-const MACHINES: [(&str, &[Device]); 34] = [
+const MACHINES: [(&str, &[Device]); 38] = [
     ("al-eth", &[("eth1", 4, |rx| Some(199 + rx))]),
     ("am65-cpsw", &[("eth0", 1, |_| Some(279))]),
     ("am65-cpsw-interface-name", &[("eth0", 1, |_| Some(279))]),
@@ -35,6 +36,7 @@ const MACHINES: [(&str, &[Device]); 34] = [
     ("cxgb4", &[("enp5s0f4", 24, |rx| Some(39 + rx))]),
     ("cxgb4-vendor", &[("enp5s0f4", 24, |rx| Some(39 + rx))]),
     ("device-drops-idle", &[("eth0", 1, |_| Some(30))]),
+    ("ena-over-allowance", &[("ens5", 4, |rx| Some(40 + rx))]),
     ("ena-xdp", &[("ens5", 2, |rx| Some(30 + rx))]),
     ("gve-1queue", &[("ens4", 1, |_| Some(38))]),
     ("hinic-uncounted", &[("ens8", 16, |rx| Some(100 + rx))]),
@@ -50,9 +52,12 @@ const MACHINES: [(&str, &[Device]); 34] = [
     ),
     ("ice-vendor-two-queues-a-vector", &[("ens2f1", 32, |rx| Some(101 + rx / 2))]),
     ("igb-squeezes", &[("eth0", 8, |rx| Some(40 + rx))]),
+    ("iptables-4500-rules", &[("ens3", 1, |_| Some(45))]),
     ("ixgbe-16queue", &[("enp3s0f0", 16, |rx| Some(60 + rx))]),
     ("ixgbe-40queue", &[("enp3s0f0", 40, |rx| Some(60 + rx))]),
+    ("kvm-capped-cpu", &[("eth0", 1, |_| Some(25))]),
     ("lxcfs", &[]),
+    ("lxcfs-docker", &[]),
     // The ports of the switch have no interrupts: their packets come by those of eth0.
     ("mt7622-dsa", &[("eth0", 1, |_| Some(143))]),
     ("mt7996-napi-threads", &[("eth0", 1, |_| Some(103)), ("phy0-ap0", 1, |_| Some(118))]),
@@ -73,6 +78,42 @@ const MACHINES: [(&str, &[Device]); 34] = [
     ("xen-ixgbevf", &[("eth0", 2, |rx| Some(100 + rx))]),
 ];
 
+/// Words of the doctor's report about a machine, and words that must not be there.
+type Said = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+const ELSEWHERE: &str = "another network namespace";
+
+/// What limits these machines, and what does not.
+const CAUSES: [Said; 14] = [
+    ("am65-cpsw", &["one-core-hotspot", "IRQ 279 -> CPU 0"], &[ELSEWHERE]),
+    ("am65-cpsw-interface-name", &["one-core-hotspot"], &[ELSEWHERE]),
+    ("bcmgenet-arch-timer", &["one-core-hotspot"], &[ELSEWHERE, "arch_timer"]),
+    (
+        "ena-over-allowance",
+        &["limited-by-the-host", "pps_allowance_exceeded grows by 2,400/s", "the host limits ens5"],
+        &["one-core-hotspot", "too-few-queues", "will spread it", "\"plans\":[{"],
+    ),
+    ("hinic-uncounted", &["one-core-hotspot"], &[ELSEWHERE, "come from no interface"]),
+    ("igb-squeezes", &[], &["costly-packets", "not-packets", "limited-by-the-host"]),
+    ("iptables-4500-rules", &["costly-packets", "158 us", "steering only moves"], &["not-packets"]),
+    ("ixgbe-40queue", &["hash-imbalance"], &["one flow stays"]),
+    // Time of hard interrupts that grows with steal is not that of packets.
+    (
+        "kvm-capped-cpu",
+        &["limited-by-the-host", "the hypervisor takes 40 % of the time"],
+        &["costly-packets", "one-core-hotspot", "single-queue-no-rps", "will spread it"],
+    ),
+    (
+        "lxcfs",
+        &["CPU times are unknown", "fuse.lxcfs"],
+        &["one-core-hotspot", "\"packets\":", "\"headroom\":"],
+    ),
+    ("lxcfs-docker", &["CPU times are unknown", "fuse.lxcfs"], &["one-core-hotspot", "\"headroom\":"]),
+    ("usb-nic", &["one-core-hotspot", "IRQ 25 -> CPU 3"], &[ELSEWHERE]),
+    ("vmxnet3-46cpu", &["CPU 0: 160,000 packets/s"], &["CPU 0: 0 packets/s"]),
+    ("xen-3.10-ixgbevf", &["CPU 0: 90,000 packets/s"], &["CPU 0: 0 packets/s", "will spread it"]),
+];
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/field")
 }
@@ -82,8 +123,12 @@ fn snapshot(machine: &str) -> Snapshot {
     Snapshot::read(file).expect("a snapshot")
 }
 
+fn interval(machine: &str) -> (Model, Rates) {
+    snapshot(machine).interval().expect("two samples")
+}
+
 fn model(machine: &str) -> Model {
-    snapshot(machine).interval().expect("two samples").0
+    interval(machine).0
 }
 
 /// Each receive queue of each device with its interrupts.
@@ -109,6 +154,55 @@ fn interrupts_of_queues() {
                 shown.iter().filter(|line| !expected.contains(line)).take(4).collect();
             wrong.push(format!("{machine}: shown {differing:?}"));
         }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Machines that lose packets: the interface that drops them, and how many per second.
+const LOSING: [(&str, &str, &str); 4] = [
+    ("device-drops-idle", "eth0", "eth0 drops 900 packets/s (1.5 %)"),
+    ("tunnel-drops", "wg0", "wg0 drops 900 packets/s (1.8 %)"),
+    ("tunnel-drops-idle", "wg0", "wg0 drops 900 packets/s (1.8 %)"),
+    ("wireguard", "wireguard.cali", "wireguard.cali drops 900 packets/s (0.5 %)"),
+];
+
+#[test]
+fn losses_are_named() {
+    for (machine, nic, title) in LOSING {
+        let (model, rates) = interval(machine);
+        let report = doctor(&model, &rates, "rxlab");
+        let found = report.findings.iter().find(|finding| finding.id == "interface-drops");
+        let found = found.map(|found| (found.nic.as_ref().map(|nic| nic.as_str()), found.title.as_str()));
+        assert_eq!(found, Some((Some(nic), title)), "{machine}: {:?}", report.findings);
+        assert_eq!(report.load.ledger.in_words(), "900 drops/s", "{machine}");
+    }
+}
+
+/// These recordings have no counters of sockets and connection tracking: what they lack is not known to be 0.
+#[test]
+fn no_recording_without_counters_has_no_drops() {
+    for (machine, _) in MACHINES {
+        let (model, rates) = interval(machine);
+        let ledger = doctor(&model, &rates, "rxlab").load.ledger;
+        assert_ne!(ledger.verdict(), Verdict::None, "{machine}: {:?}", ledger.lines);
+        let has_socket =
+            ledger.gaps().iter().any(|gap| gap.starts_with("drops, socket: not read: /proc/net/"));
+        assert!(has_socket, "{machine}: {:?}", ledger.gaps());
+        let is_losing = LOSING.iter().any(|(losing, ..)| *losing == machine);
+        assert_eq!(ledger.verdict() != Verdict::Unknown, is_losing, "{machine}: {:?}", ledger.lines);
+    }
+}
+
+#[test]
+fn causes() {
+    let mut wrong = Vec::new();
+    for (machine, said, unsaid) in CAUSES {
+        let (model, rates) = interval(machine);
+        let report = serde_json::to_string(&doctor(&model, &rates, "rxlab")).expect("JSON");
+        let missing = said.iter().filter(|words| !report.contains(**words));
+        wrong.extend(missing.map(|words| format!("{machine}: `{words}` is not said: {report}")));
+        let told = unsaid.iter().filter(|words| report.contains(**words));
+        wrong.extend(told.map(|words| format!("{machine}: `{words}` is said: {report}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -17,7 +17,9 @@ mod net_dev;
 mod netdev;
 mod openssl;
 mod process;
+pub mod qdiscs;
 mod schedstat;
+mod snmp;
 pub mod sock_diag;
 mod sockets;
 mod softirqs;
@@ -54,7 +56,9 @@ pub use process::{
     ProcessStat, Scheduling, allowed_cpus, children, has_ended, is_runnable, last_cpu, parent, process_stat,
     scheduling, thread_group, with_allowed_cpus, with_scheduling,
 };
+pub use qdiscs::{Qdisc, qdiscs};
 pub use schedstat::{on_cpu_ns, ran_and_waited_ns, thread_name};
+pub use snmp::{Counts, conntrack_stat, snmp, snmp6};
 pub use sock_diag::{connected_sockets, listening_sockets};
 pub use sockets::{NetSocket, tcp_listeners, udp_listeners, unix_sockets};
 pub use softirqs::{NET_RX, NET_TX, SOFTIRQS, SoftirqRuns, softirqs};

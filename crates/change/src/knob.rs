@@ -29,6 +29,7 @@ mod rss;
 mod rss_context;
 mod rss_hash;
 mod site;
+mod socket;
 mod sysctl;
 #[cfg(any(test, feature = "testing"))]
 pub mod testbed;

@@ -4,6 +4,7 @@
 //! unknown one): names of interrupts and of statistics, limits, and what a change resets. Statistics and names of
 //! interrupts that drivers share are also tried for drivers without a row.
 
+mod losses;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,8 @@ use std::sync::LazyLock;
 
 use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
+pub(crate) use losses::kind as loss_kind;
+pub use losses::{LOSSES, Loss, LossKind};
 pub use table::DRIVERS;
 
 /// One driver.
@@ -40,6 +43,8 @@ pub struct Driver {
     pub statistics: &'static [QueueNames],
     /// Some names of its statistics with one receive queue, and what they count of the queue.
     pub statistics_example: &'static [(&'static str, Option<Counted>)],
+    /// Statistics of packets that a limit of the host delayed or dropped.
+    pub limits: &'static [(&'static str, Limit)],
     /// Receive queues that the RSS table can name, if fewer than the device may have.
     pub rss_queues: Option<RssQueues>,
     /// The RSS hash.
@@ -135,6 +140,35 @@ pub struct Hash {
     pub may_lack_table: bool,
 }
 
+/// A limit that the host sets to the traffic of a virtual machine or of one of its interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Received bytes/s.
+    BytesIn,
+    /// Sent bytes/s.
+    BytesOut,
+    /// Packets/s.
+    Packets,
+    /// Received packets or bytes/s.
+    RateIn,
+    /// Sent packets or bytes/s.
+    RateOut,
+    /// Connections that the host tracks for its firewall.
+    Connections,
+    /// Packets/s to services of the host, such as its name server.
+    Services,
+}
+
+/// Attributes of `qstats-get` for packets over a rate limit, whatever the driver, with the limit.
+pub const QUEUE_LIMITS: [(&str, Limit); 2] =
+    [("rx-hw-drop-ratelimits", Limit::RateIn), ("tx-hw-drop-ratelimits", Limit::RateOut)];
+
+/// The limit that a statistic is about; `None` for other statistics.
+pub fn limit(driver: Option<&str>, statistic: &str) -> Option<Limit> {
+    let all = facts(driver).limits.iter().chain(&QUEUE_LIMITS);
+    all.clone().find(|(name, _)| *name == statistic).map(|(_, limit)| *limit)
+}
+
 /// Effects of a change of the number of queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channels {
@@ -192,6 +226,7 @@ const UNKNOWN: Driver = Driver {
     has_vmbus_channels: false,
     statistics: &[],
     statistics_example: &[],
+    limits: &[],
     rss_queues: None,
     hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
     has_arfs: false,
@@ -217,6 +252,15 @@ pub fn facts(driver: Option<&str>) -> &'static Driver {
 /// First names of the drivers that `choose` accepts, in the order of the table.
 pub fn names(choose: impl Fn(&Driver) -> bool) -> Vec<&'static str> {
     DRIVERS.iter().filter(|row| choose(row)).filter_map(|row| row.names.first().copied()).collect()
+}
+
+/// True if an interrupt's name has the form that some driver gives to those of its queues. A bare number behind a dash says
+/// nothing.
+pub fn names_a_queue(action: &str) -> bool {
+    let name = action.split('@').next().unwrap_or(action);
+    let forms = DRIVERS.iter().flat_map(|row| row.irqs);
+    let mut forms = forms.filter(|form| form.ending != "-#" && form.number != IrqNumber::NoQueue);
+    forms.any(|form| form.numbers_in(name).is_some())
 }
 
 /// Statistics to try for a driver: its own, then those of the others.

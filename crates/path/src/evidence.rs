@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CpuRates, Fact, Irq, IrqRates, Model, Nic, NicKind, Rates, RxQueue};
+use crate::drivers::names_a_queue;
+use crate::model::{CpuRates, Fact, Irq, IrqRates, Model, Nic, NicKind, NicRates, Rates, RxQueue};
 use rxlab_base::units::{CpuId, CpuMask};
 
 /// Packets/s from which an interface counts as carrying traffic. Below it, even at 10 us per packet,
@@ -79,6 +80,33 @@ pub fn lost(rates: &Rates) -> f64 {
     used.map(|nic| nic.rx_missed).chain(rates.cpus.iter().map(|cpu| cpu.dropped)).sum()
 }
 
+/// The CPUs that take no packets: few go up the stack there, and no interrupt or mask of a queue with traffic brings any. None
+/// if packets are not counted by CPU, or it is not known where interrupts land.
+pub fn without_packets<'a>(model: &Model, rates: &'a Rates) -> impl Iterator<Item = &'a CpuRates> {
+    let brought = brought(model, rates);
+    let is_known = !rates.uncounted && rates.cpus.iter().any(|cpu| cpu.packets > 0.0);
+    let quiet = move |cpu: &&CpuRates| {
+        cpu.packets.max(cpu.net_rx) < TRAFFIC / 2.0 && !brought.contains_key(&cpu.cpu) && cpu.napi == 0.0
+    };
+    rates.cpus.iter().filter(move |_| is_known).filter(quiet)
+}
+
+/// Least part of a CPU's time that is subtracted as [`baseline`]: less is within the accuracy of ticks.
+const BASE: f64 = 0.05;
+
+/// Time in interrupts and softirqs that CPUs without packets spend, as a fraction of wall time: the median. As much of the
+/// time of CPUs with packets is not the price of these. 0 if it is small or unknown.
+pub fn baseline(model: &Model, rates: &Rates) -> f64 {
+    let mut quiet: Vec<f64> = without_packets(model, rates).map(receiving).collect();
+    quiet.sort_by(f64::total_cmp);
+    quiet.get(quiet.len().saturating_sub(1) / 2).copied().filter(|time| *time >= BASE).unwrap_or_default()
+}
+
+/// True if softirq time was measured, by the kernel or by eBPF, and not sampled by ticks.
+pub fn is_measured(rates: &Rates) -> bool {
+    rates.exact_softirq_time == Some(true) || rates.softirq_timed.is_some()
+}
+
 /// The way softirq time was measured, for the end of an evidence line.
 pub fn tier(rates: &Rates) -> &'static str {
     match rates.exact_softirq_time {
@@ -101,6 +129,12 @@ pub fn loopback_share(model: &Model, rates: &Rates) -> Option<f64> {
 /// its time.
 pub fn may_be_lo(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     share_of_lo(model, rates).is_some() && !brought_by_a_device(model, rates, cpu)
+}
+
+/// Packets per second received on interfaces other than `lo`.
+pub fn received(model: &Model, rates: &Rates) -> f64 {
+    let passes = |nic: &&NicRates| model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback);
+    rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum()
 }
 
 /// Packets per second received on `lo`.
@@ -262,6 +296,24 @@ pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a I
     let is_device = |irq: &IrqRates| irq.per_cpu.values().filter(|rate| **rate >= TRAFFIC).count() == 1;
     let often = often(rates, cpu).filter(|(irq, _)| is_device(irq) && !own(irq));
     often.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The same for an interrupt that is a NIC's of another network namespace, as far as that can be inferred: it has the name of
+/// a queue's, and the interfaces here bring less than half of the CPU's packets.
+pub fn of_another_namespace<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
+    let found = foreign(model, rates, cpu)?;
+    let may_come = |queue: &RxQueue| {
+        let lands = irq_cpus(queue, model, rates);
+        lands.is_empty() || lands.contains(cpu) || is_steered(model, queue, cpu)
+    };
+    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
+    let queues = nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+    let brought: f64 = queues
+        .filter(|(_, queue)| may_come(queue))
+        .map(|(nic, queue)| queue_packets(nic, queue, rates))
+        .sum();
+    let accounted = brought >= rates.cpu(cpu)?.packets / 2.0;
+    (!accounted && found.0.action.split(", ").any(names_a_queue)).then_some(found)
 }
 
 /// True if packets of an unknown queue may come to a CPU: an interrupt that is not known to be a queue's fires often there, or

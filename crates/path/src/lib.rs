@@ -26,6 +26,7 @@
 pub mod constraints;
 pub mod drivers;
 pub mod evidence;
+pub mod ledger;
 pub mod model;
 pub mod sample;
 #[cfg(any(test, feature = "testing"))]

@@ -19,9 +19,9 @@ mod topology;
 mod totals;
 
 pub use crate::sample::{
-    Clocksource, Cpu, DEEP_US, Function, Hardware, HeldRates, Identity, IdleState, Irq, Irqbalance, Napi,
-    NapiSettings, NetNamespace, Process, ProcessRates, RxQueue, Settings, SocketRates, Source, ThreadRates,
-    ThrottledRates, Transport, TxQueue,
+    Clocksource, Cpu, DEEP_US, Function, Hardware, HeldRates, Identity, IdleState, Irq, Irqbalance,
+    LosingSocket, LossRates, Napi, NapiSettings, NetNamespace, Process, ProcessRates, RxQueue, Settings,
+    SocketRates, Source, ThreadRates, ThrottledRates, Transport, TxQueue,
 };
 pub use between::IntervalError;
 pub use flow::{Flow, FlowError};

@@ -13,6 +13,8 @@ mod irqbalance;
 mod irqs;
 mod links;
 mod listeners;
+mod losses;
+mod masked;
 mod namespaces;
 mod nics;
 mod power;
@@ -30,6 +32,7 @@ use std::collections::BTreeMap;
 
 pub use busiest::{ProcessRates, ProcessTimes, ThreadRates, busiest};
 pub use counters::{Counters, CpuCounters, NapiThread, NicCounters};
+pub(crate) use counters::{DEVICE_LOSSES, VIRTUAL_LOSSES};
 pub use cpus::Cpu;
 pub use drops::Drops;
 pub use hardware::{Function, Hardware};
@@ -38,6 +41,8 @@ pub(crate) use identity::version as kernel_version;
 pub use irqbalance::Irqbalance;
 pub use irqs::{Irq, Source};
 pub use listeners::{Process, RawListeners, RawSocket, Transport};
+pub(crate) use losses::{COUNTERS, FILTERS, Meaning, reason};
+pub use losses::{LossRates, Losses, Stage, Unread};
 pub use namespaces::{NetNamespace, RawNamespaces};
 pub use nics::pci_function;
 pub use nics::{Napi, NapiSettings, RawNic, RxQueue, TxQueue};
@@ -46,7 +51,7 @@ pub use processes::control_group;
 pub use processes::is_napi_thread;
 pub use scope::Scope;
 pub use settings::{Clocksource, Settings};
-pub use socket_queues::{HeldRates, SocketRates};
+pub use socket_queues::{HeldRates, LosingSocket, SocketRates, losing_sockets};
 pub use threads::{ThreadTimes, ThreadsOf};
 pub use throttling::{ThrottledRates, Throttlings};
 
@@ -70,6 +75,8 @@ pub struct Inventory {
     pub identity: Identity,
     /// CPUs that are present.
     pub cpus: Fact<Vec<Cpu>>,
+    /// The reason that CPU times are not those of the kernel's CPUs, if so.
+    pub masked_times: Option<String>,
     /// Network interfaces of the sampled namespace.
     pub nics: Fact<Vec<RawNic>>,
     /// Interfaces whose names are not UTF-8, escaped: nothing else about them can be read.
@@ -117,9 +124,11 @@ impl Inventory {
         let nics = nics::take(host, &queues, |nic| scope.in_full(nic));
         let seen = processes::see(host);
         let irqbalance = processes::irqbalance(host, &seen);
+        let masked = masked::take(host);
         Self {
             identity: Identity::take(host),
-            cpus: cpus::take(host),
+            cpus: masked.cpus.map_or_else(|| cpus::take(host), Fact::Broken),
+            masked_times: masked.times,
             queues,
             napis: read::asked(host, &Query::Napis, parse::netdev_napis),
             links: links::take(host, nics.known().map(Vec::as_slice).unwrap_or_default()),

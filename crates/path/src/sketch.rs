@@ -6,9 +6,10 @@ mod settings;
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Cpu, CpuRates, DeviceAddress, Fact, Identity, Irq, IrqRates, Irqbalance, Model, Nic, NicKind, NicRates,
-    Rates, RxQueue,
+    Cpu, CpuRates, DeviceAddress, Fact, Identity, Irq, IrqRates, Irqbalance, LossRates, Model, Nic, NicKind,
+    NicRates, Rates, RxQueue,
 };
+use crate::sample::{DEVICE_LOSSES, VIRTUAL_LOSSES};
 use rxlab_base::units::{CpuId, CpuMask, IrqId};
 
 /// A machine under construction.
@@ -62,6 +63,8 @@ impl Sketch {
                 cpus: (0..count).map(idle).collect(),
                 exact_softirq_time: Some(false),
                 processes: Fact::Known(Vec::new()),
+                losses: Fact::Known(LossRates::default()),
+                losing: Fact::Known(Vec::new()),
                 ..Rates::default()
             },
             next_irq: 41,
@@ -155,6 +158,7 @@ impl Sketch {
 
     /// Packets/s that an interface receives, equally on its queues.
     pub fn traffic(mut self, name: &str, packets: f64) -> Self {
+        let losses = DEVICE_LOSSES.iter().chain(&VIRTUAL_LOSSES).map(|counter| ((*counter).to_owned(), 0.0));
         self.rates.nics.retain(|nic| nic.name.as_str() != name);
         self.rates.nics.push(NicRates {
             name: name.parse().expect("an interface name"),
@@ -164,7 +168,9 @@ impl Sketch {
             tx_bytes: 0.0,
             rx_dropped: 0.0,
             rx_missed: 0.0,
+            losses: losses.collect(),
             queues: BTreeMap::new(),
+            limited: BTreeMap::new(),
             queue_drops: BTreeMap::new(),
         });
         self

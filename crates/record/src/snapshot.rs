@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use rxlab_base::units::rfc3339;
 use rxlab_path::model::{IntervalError, Model, Rates};
-use rxlab_path::sample::{Counters, Inventory, Scope, busiest};
+use rxlab_path::sample::{Counters, Inventory, Scope, busiest, losing_sockets};
 use rxlab_sys::{Host, RecordedHost, RecordingHost};
 
 pub use archive::ArchiveError;
@@ -60,6 +60,7 @@ impl Snapshot {
         wait();
         let (last, _) = moment(host, |host, after| {
             busiest(host, &before, after);
+            losing_sockets(host, &before, after);
             more(host);
         });
         Self::between(first, last, jiff::Timestamp::now())
@@ -98,7 +99,8 @@ impl Snapshot {
         let after = Counters::take(&self.last, &last);
         let rates = Rates::between(&before, &after)?.accounted(&last);
         let processes = busiest(&self.last, &before, &after);
-        Ok((Model::new(&last), Rates { processes, ..rates }))
+        let losing = losing_sockets(&self.last, &before, &after);
+        Ok((Model::new(&last), Rates { processes, losing, ..rates }))
     }
 
     /// The machine at the first moment.

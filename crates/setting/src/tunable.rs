@@ -210,7 +210,7 @@ const CHANNEL_WORDS: &[(&str, &str)] = &[("rx", "RX"), ("tx", "TX"), ("combined"
 /// of a queue, where a switch precedes the settings that depend on it (also GRO, without which a veth has no
 /// NAPI) and a table precedes the rules that lead to it; polling; the CPUs that take interrupts and then
 /// packets (the global flow table before those of the queues); the whole machine; and last the processes.
-pub const TUNABLES: [Tunable; 59] = [
+pub const TUNABLES: [Tunable; 64] = [
     row("irqbalance", Safe, High, Irqbalance).simulated(simulation::irqbalance),
     row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")).discarding(REOPENED),
     row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")).discarding(REOPENED),
@@ -288,6 +288,11 @@ pub const TUNABLES: [Tunable; 59] = [
     row("skb_defer_max", Safe, Low, Sysctl("net.core.skb_defer_max", Number)),
     row("busy_poll", Safe, Low, Sysctl("net.core.busy_poll", Number)),
     row("busy_read", Safe, Low, Sysctl("net.core.busy_read", Number)),
+    row("rmem_default", Safe, Low, Sysctl("net.core.rmem_default", Number)),
+    row("rmem_max", Safe, Low, Sysctl("net.core.rmem_max", Number)),
+    row("somaxconn", Safe, Low, Sysctl("net.core.somaxconn", Number)),
+    row("tcp_max_syn_backlog", Safe, Low, Sysctl("net.ipv4.tcp_max_syn_backlog", Number)),
+    row("nf_conntrack_max", Safe, Low, Sysctl("net.netfilter.nf_conntrack_max", Number)),
     row(
         "clocksource",
         BriefStall,

@@ -12,6 +12,7 @@ use super::netns::inside;
 use super::socket::netns_cookie;
 use super::{Action, Query, irqbalance, scheduler};
 use rxlab_base::parse::links::IFINFOMSG;
+use rxlab_base::parse::qdiscs::TCMSG;
 use rxlab_base::parse::sock_diag::INET_DIAG_SKMEMINFO;
 use rxlab_base::parse::{attribute, link_request, napi_request};
 
@@ -26,6 +27,7 @@ const NETDEV_QSTATS_SCOPE_QUEUE: u32 = 1;
 // Requests of include/uapi/linux/rtnetlink.h and if_link.h, and the length of a fixed header.
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
+const RTM_GETQDISC: u16 = 38;
 const IFLA_EXT_MASK: u16 = 29;
 const RTEXT_FILTER_SKIP_STATS: u32 = 8;
 const RTM_GETNSID: u16 = 90;
@@ -73,6 +75,7 @@ impl Kernel {
                 let request = [vec![0; IFINFOMSG], mask].concat();
                 self.netlink()?.route(RTM_GETLINK, &request, Extent::Dump)
             }
+            Query::Qdiscs => self.netlink()?.route(RTM_GETQDISC, &[0; TCMSG], Extent::Dump),
             Query::NamespaceId { pid } => {
                 let request = [vec![0; RTGENMSG], attribute(NETNSA_PID, pid.to_ne_bytes())].concat();
                 self.netlink()?.route(RTM_GETNSID, &request, Extent::One)

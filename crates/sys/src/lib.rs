@@ -65,9 +65,10 @@ pub use thread::{
 pub use view::OtherView;
 
 /// True for a file of `proc/sys/net` that each network namespace has, with a value of its own (`netns_core_table` in
-/// net/core/sysctl_net_core.c). The others that rxlab reads exist only in the initial one, for the whole machine.
+/// net/core/sysctl_net_core.c, `ipv4_net_table`). The others that rxlab reads exist only in the initial one, for the whole machine.
 pub fn is_namespaced_sysctl(path: &str) -> bool {
-    path == "proc/sys/net/core/rps_default_mask"
+    const CORE: [&str; 2] = ["proc/sys/net/core/rps_default_mask", "proc/sys/net/core/somaxconn"];
+    path.starts_with("proc/sys/net/ipv4/") || CORE.contains(&path)
 }
 
 /// A machine: live, another root, or a recording of one.

@@ -17,6 +17,9 @@ pub enum Query {
     Ethtool(EthtoolGet, NicName),
     /// Every interface with its kind, its master and its peer: rtnetlink `RTM_GETLINK`.
     Links,
+    /// Every queueing discipline with its statistics, other than those that a driver or the kernel has without one:
+    /// rtnetlink `RTM_GETQDISC`.
+    Qdiscs,
     /// The number of a process's namespace in ours: rtnetlink `RTM_GETNSID`.
     NamespaceId { pid: u32 },
     /// Listening TCP sockets over IPv4: sock_diag, which like `ss` loads its kernel module if it has one.
@@ -123,6 +126,7 @@ impl Query {
             Query::QueueStats => "netlink/netdev/qstats-get".to_owned(),
             Query::Ethtool(get, nic) => format!("{}/{nic}", get.path()),
             Query::Links => "netlink/route/link-get".to_owned(),
+            Query::Qdiscs => "netlink/route/qdisc-get".to_owned(),
             Query::NamespaceId { pid } => format!("netlink/route/nsid-get/{pid}"),
             Query::TcpListeners => "netlink/sock_diag/tcp-listeners".to_owned(),
             Query::Tcp6Listeners => "netlink/sock_diag/tcp6-listeners".to_owned(),
@@ -161,6 +165,7 @@ mod tests {
             Query::Napis,
             Query::QueueStats,
             Query::Links,
+            Query::Qdiscs,
             Query::NamespaceId { pid: 7 },
             Query::TcpListeners,
             Query::Tcp6Listeners,

@@ -174,7 +174,7 @@ function drawPath(frame) {
 function drawFindings(frame) {
   const found = frame.findings.filter((finding) => !state.nic || !finding.nic || finding.nic === state.nic);
   if (!found.length) {
-    const text = frame.refused ? `no verdict: ${frame.refused}` : "nothing to do";
+    const text = frame.refused ? `no verdict: ${frame.refused}` : frame.verdict;
     $("findings").replaceChildren(element("p", { class: "faint" }, text));
     return;
   }

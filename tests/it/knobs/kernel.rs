@@ -478,6 +478,11 @@ fn sysctls_are_restored_after_a_failure() {
         "default_smp_affinity host = 0",
         "busy_poll host = 1",
         "busy_read host = 1",
+        "rmem_default host = 212993",
+        "rmem_max host = 212994",
+        "somaxconn host = 4097",
+        "tcp_max_syn_backlog host = 4097",
+        "nf_conntrack_max host = 262145",
     ];
     // In a container with another network namespace the kernel does not show them.
     if bench.model().settings.netdev_budget.known().is_none() {

@@ -120,6 +120,11 @@ pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool
     })
 }
 
+/// True if a queue takes most packets of its device alone, maybe as one flow.
+pub(crate) fn is_alone(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
+    odd(rates, nic).is_some_and(|odd| odd.queue.index == queue.index && odd.alike.is_empty())
+}
+
 /// The CPU that takes most packets RPS hands on from a queue, although others could: the RPS hash includes
 /// ports, so there are too few flows for any mask. `None` if interrupts or `lo` may bring that CPU as many:
 /// the counters do not distinguish them.
@@ -186,7 +191,7 @@ fn title(nic: &Nic, queue: &RxQueue, alike: &[(&RxQueue, f64)], part: f64) -> St
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let OverloadedQueue { queue, most, alike, others, packets } = odd(rates, nic)?;
     let total: f64 = packets.iter().sum();
-    let load = |cpu: CpuId| receive_work(rates, cpu, most);
+    let load = |cpu: CpuId| receive_work(model, rates, cpu, most);
     let cpu = irq_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
     let is_told = tunnel_one_flow::finding(model, rates, nic).is_some();
     if load(cpu) < NO_DOUBLING || is_chosen(nic, queue.index) || is_told {

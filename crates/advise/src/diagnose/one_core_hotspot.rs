@@ -9,7 +9,7 @@ use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
     DROWNING, FULL, SUBSTANTIAL, TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted,
-    may_be_lo, queue_packets, reach_every_cpu, receiving, takes_unknown,
+    is_measured, may_be_lo, of_another_namespace, queue_packets, reach_every_cpu, receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 
@@ -42,7 +42,7 @@ pub(super) const RULE: Rule = Rule {
             "one CPU does at least {MIN_RATIO:.0} times as much receive work as the average of the others, spends \
              {} of its time on it and does {} of all; or it does {ODDS_OF_DROWNING:.0} times as much as the \
              average of the others, and of those that receive from its interface, and spends {} of its time \
-             on it; or, if softirq time is not exact, a CPU that is {} busy takes {} packets/s of an \
+             on it; or, if softirq time is sampled by ticks, a CPU that is {} busy takes {} packets/s of an \
              interface without an interrupt, and an equally uneven share of both packets and NET_RX runs",
             percent(SUBSTANTIAL),
             percent(MAJORITY),
@@ -122,8 +122,8 @@ pub(super) fn is_hidden(model: &Model, rates: &Rates) -> bool {
 }
 
 fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
-    // Exact times miss nothing.
-    if rates.exact_softirq_time == Some(true) {
+    // Measured times miss nothing.
+    if is_measured(rates) {
         return None;
     }
     let (hottest, share) = rates.hottest(|cpu| cpu.packets)?;
@@ -260,25 +260,31 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
         format!("{text}, the others {others} on average; {}", seen.tier(rates))
     };
     let packets = |seen: &mut Evidence| {
-        format!(
-            "CPU {cpu}: {} packets/s, {} of all; {} NET_RX runs/s, {} of all",
-            seen.packets("packets", hot.cpu.packets),
-            seen.percent("packets_share", share_of(rates, hot.cpu, |c| c.packets)),
-            seen.rate("net_rx", hot.cpu.net_rx),
-            seen.percent("net_rx_share", share_of(rates, hot.cpu, |c| c.net_rx))
-        )
+        let packets = if rates.uncounted {
+            "packets not counted by CPU".to_owned()
+        } else {
+            let (here, all) = (hot.cpu.packets, share_of(rates, hot.cpu, |c| c.packets));
+            format!(
+                "{} packets/s, {} of all",
+                seen.packets("packets", here),
+                seen.percent("packets_share", all)
+            )
+        };
+        let (runs, all) = (hot.cpu.net_rx, share_of(rates, hot.cpu, |c| c.net_rx));
+        let (runs, all) = (seen.rate("net_rx", runs), seen.percent("net_rx_share", all));
+        format!("CPU {cpu}: {packets}; {runs} NET_RX runs/s, {all} of all")
     };
     let mut found =
         vec![Evidence::about(Subject::Cpu(cpu), time), Evidence::about(Subject::Cpu(cpu), packets)];
     found.extend(carrier.map(|(nic, queue)| queue_and_place(model, rates, nic, queue)));
     found.extend(foreign(model, rates, cpu).map(|(irq, rate)| {
         Evidence::about(Subject::Cpu(cpu), |seen| {
-            format!(
-                "IRQ {} ({}) fires {} times/s on CPU {cpu}: a device of no interface here",
-                irq.irq,
-                irq.action,
-                seen.rate("interrupts", rate)
-            )
+            let (number, action, rate) = (irq.irq, &irq.action, seen.rate("interrupts", rate));
+            let whose = match of_another_namespace(model, rates, cpu) {
+                Some((other, _)) if other.irq == irq.irq => "a NIC's, of no interface here",
+                _ => "whose it is is not known",
+            };
+            format!("IRQ {number} ({action}) fires {rate} times/s on CPU {cpu}: {whose}")
         })
     }));
     const OTHERS: usize = 3;
@@ -341,14 +347,22 @@ type Cause = (String, String, &'static [&'static str]);
 fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
     const SPREAD: &[&str] = &["rps", "rfs"];
     let Some((nic, queue)) = carrier else {
-        let why = match foreign(model, rates, cpu) {
-            Some(_) => {
+        return match of_another_namespace(model, rates, cpu) {
+            Some(_) => (
                 "no interface of this network namespace receives so many packets: probably (inferred, not \
-                 counted) they come by the interrupt of a device in another one"
-            }
-            None => "the packets come from no interface of this network namespace, so their path is unknown",
+                 counted) they come by the interrupt of a NIC in another one"
+                    .into(),
+                "run it in the namespace of the interface (--netns NAME)".into(),
+                &[],
+            ),
+            None => (
+                "the interfaces of this network namespace receive fewer packets than this CPU: the path of the others \
+                 is not known"
+                    .into(),
+                "if they are another network namespace's, run it there (--netns NAME)".into(),
+                &[],
+            ),
         };
-        return (why.into(), "run it in the namespace of the interface (--netns NAME)".into(), &[]);
     };
     if let Some(cause) = pinned_threads(model, rates, cpu) {
         return cause;
@@ -428,7 +442,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             why
         }
     };
-    let why = match foreign(model, rates, cpu) {
+    let why = match of_another_namespace(model, rates, cpu) {
         Some((irq, _)) => format!("{why}; IRQ {} of another network namespace lands here too", irq.irq),
         None => why,
     };

@@ -5,9 +5,10 @@ use super::figures::{Evidence, Subject};
 use super::workload::processing;
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    FULL, MAX_PACKET_COST, TRAFFIC, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
+    FULL, MAX_PACKET_COST, TRAFFIC, baseline, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets,
+    receiving,
 };
-use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_path::model::{Model, Nic, NicKind, NicRates, Rates, RxQueue};
 
 /// A receive queue of a device that carries traffic, and where its interrupt lands. Queues where this is
 /// unknown, or whose CPU may be busy with `lo`, are left out: rules about placement cannot judge them.
@@ -19,7 +20,7 @@ pub(crate) struct Loaded<'a> {
     /// The CPU of its interrupt; of several, the one with most receive time including hard interrupts.
     pub(super) cpu: CpuId,
     /// Time that CPU spends in interrupts and softirqs, as a fraction of wall time, as far as its packets can
-    /// account for it.
+    /// account for it, and without what CPUs without packets spend.
     pub(super) load: f64,
     /// All its time in interrupts and softirqs, as a fraction of wall time.
     time: f64,
@@ -73,7 +74,7 @@ pub(super) fn loaded_of<'a>(model: &Model, rates: &Rates, nic: &'a Nic) -> Vec<L
     let queue = |queue: &'a RxQueue| {
         let packets = queue_packets(nic, queue, rates);
         let (cpu, time) = busiest(rates, &irq_cpus(queue, model, rates))?;
-        let load = receive_work(rates, cpu, packets);
+        let load = receive_work(model, rates, cpu, packets);
         (packets >= TRAFFIC && !may_be_lo(model, rates, cpu)).then_some(Loaded {
             nic,
             queue,
@@ -92,11 +93,12 @@ pub(super) fn loaded<'a>(model: &'a Model, rates: &Rates) -> Vec<Loaded<'a>> {
 }
 
 /// Receive time, including hard interrupts, of a CPU that handles a queue of `packets` per second, as far as
-/// packets can account for it.
-pub(super) fn receive_work(rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
+/// packets can account for it, and without what CPUs without packets spend.
+pub(super) fn receive_work(model: &Model, rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
     let Some(cpu) = rates.cpu(cpu) else { return 0.0 };
     // With RPS a CPU counts the packets handed to it, not those it takes off a queue.
-    receiving(cpu).min((packets + cpu.packets) * MAX_PACKET_COST)
+    let at_most = (packets + cpu.packets) * MAX_PACKET_COST;
+    (receiving(cpu) - baseline(model, rates)).clamp(0.0, at_most)
 }
 
 /// True if RPS hands the queue's packets to CPUs other than the interrupt's.
@@ -151,9 +153,20 @@ pub(super) fn full_readers(rates: &Rates, hot: CpuId) -> Option<CpuMask> {
         .then_some(full)
 }
 
+/// Packets/s sent for each packet/s received from which a machine forwards, or answers every packet.
+const FORWARDED: f64 = 0.5;
+
+/// True if a machine forwards what it receives and no CPU runs programs much: no reader is there for RFS to follow.
+pub(super) fn forwards(rates: &Rates) -> bool {
+    let total = |value: fn(&NicRates) -> f64| rates.nics.iter().map(value).sum::<f64>();
+    let received = total(|nic| nic.rx_packets);
+    received >= TRAFFIC && total(|nic| nic.tx_packets) >= received * FORWARDED && readers(rates).is_empty()
+}
+
 /// The plans that spread the work of a hot CPU.
 pub(super) fn spreading(rates: &Rates, hot: CpuId) -> Vec<String> {
-    let plans: &[&str] = if full_readers(rates, hot).is_some() { &["rps"] } else { &["rps", "rfs"] };
+    let no_reader = full_readers(rates, hot).is_some() || forwards(rates);
+    let plans: &[&str] = if no_reader { &["rps"] } else { &["rps", "rfs"] };
     plans.iter().map(|plan| (*plan).to_owned()).collect()
 }
 
@@ -215,6 +228,8 @@ pub(super) fn mean(
 #[cfg(test)]
 mod tests {
     use super::{busiest, cores, full_readers, loaded, spreading};
+    use crate::diagnose::regime::Family;
+    use crate::diagnose::sketch::Diagnosed;
     use rxlab_base::units::{CpuId, Fact};
     use rxlab_path::sketch::{Sketch, cpus};
 
@@ -248,6 +263,22 @@ mod tests {
         assert_eq!(full_readers(&rates, CpuId(0)), None, "another reader has time");
         let (_, rates) = Sketch::new(4).receives(0, 0.9, 4e4).polls(3, 0.98).build();
         assert_eq!(full_readers(&rates, CpuId(0)), None, "a thread that polls reads no socket");
+    }
+
+    /// A router: RFS was advised, although no program reads what it forwards.
+    #[test]
+    fn what_is_forwarded_has_no_reader() {
+        let host = |sent: f64, user| {
+            let host = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 9e4).receives(0, 0.95, 9e4);
+            host.nic_rates("eth0", |nic| nic.tx_packets = sent).works(3, user)
+        };
+        let plans = |sent, user| spreading(&host(sent, user).build().1, CpuId(0)).join(" ");
+        assert_eq!((plans(8e4, 0.02), plans(2e4, 0.02)), ("rps".to_owned(), "rps rfs".to_owned()));
+        assert_eq!(plans(8e4, 0.5), "rps rfs", "a program may be the reader");
+        let regime = |sent| host(sent, 0.02).regime();
+        let rfs = regime(8e4).knobs.into_iter().find(|worth| worth.knob == Family::Rfs).expect("judged");
+        assert!(!rfs.trial && rfs.why.starts_with("as many packets are sent"), "{rfs:?}");
+        assert!(!regime(8e4).summary.contains("RFS") && regime(2e4).summary.contains("RFS"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ fn section(rule: &Rule) -> String {
 
 fn document() -> String {
     let head = "# Findings of the doctor\n\nGenerated from the rules in `crates/advise/src/diagnose` by `make docs`.\n\nEvery rule examines one sample of a \
-                few seconds and needs traffic to fire: a quiet machine gets \"nothing to do\". `rxlab \
+                few seconds and needs traffic to fire: a quiet machine gets \"no traffic\". `rxlab \
                 doctor` exits with 1 if there are findings; a note that no plan addresses is shown but does \
                 not change the exit code.\n";
     RULES.iter().fold(head.to_owned(), |text, rule| text + "\n" + &section(rule))

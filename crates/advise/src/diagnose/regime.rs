@@ -15,16 +15,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::hash_imbalance::is_alone;
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use super::workload::{Landing, landings};
-use super::{Finding, elsewhere, one_core_hotspot};
+use super::{Finding, costly_packets, elsewhere, limited_by_the_host, one_core_hotspot};
 use rxlab_base::number::{count, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, busy, carrier, full_link, loopback_share, lost, queue_packets, receiving, tier,
+    LOST, TRAFFIC, baseline, busy, carrier, full_link, loopback_share, lost, queue_packets, received,
+    receiving, tier,
 };
-use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
 
 /// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
 /// receive work of a CPU stays there whatever is set (field case A: 98 to 48.5 %).
@@ -140,12 +142,8 @@ pub type Planned<'a> = &'a dyn Fn(&Nic, Family) -> Result<Option<CpuMask>, Strin
 /// unseen threads poll an interface with traffic. Families without a plan are not worth a trial, except a virtual
 /// function and moderation, which may help most.
 pub fn regime(model: &Model, rates: &Rates, findings: &[Finding], planned: Planned<'_>) -> Option<Regime> {
-    let passes = |nic: &&rxlab_path::model::NicRates| {
-        model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback)
-    };
-    let traffic: f64 = rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum();
     let unseen = rates.unseen.iter().filter_map(|name| rates.nic(name)).any(|nic| nic.rx_packets >= TRAFFIC);
-    if traffic < TRAFFIC || loopback_share(model, rates).is_some() || unseen {
+    if received(model, rates) < TRAFFIC || loopback_share(model, rates).is_some() || unseen {
         return None;
     }
     let receive = elsewhere::without(model, rates);
@@ -159,7 +157,13 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding], planned: Plann
     let judged = || {
         let knobs = knobs::judged(model, rates, findings, hot, planned);
         let knobs = if limit.is_some() { knobs::without_rfs(knobs) } else { knobs };
-        let summary = to_try(rates, hot, &knobs);
+        let mut summary = to_try(model, rates, hot, &knobs);
+        if let Some((_, _, cost)) =
+            costly_packets::costliest(model, rates).filter(|(cpu, ..)| cpu.cpu == hot.cpu)
+        {
+            summary +=
+                &format!("; each packet costs {} us there, which steering only moves", count(cost * 1e6));
+        }
         (knobs, summary)
     };
     let full = link(model, rates, hot).or(thread);
@@ -198,9 +202,12 @@ fn cannot_matter(why: &str) -> String {
     )
 }
 
-/// The reason, if the link of the interface that the hot CPU serves is full.
+/// The reason, if the interface that the hot CPU serves carries all that its link or the host lets it.
 fn link(model: &Model, rates: &Rates, hot: &CpuRegime) -> Option<String> {
     let (nic, _) = carrier(model, rates, hot.cpu)?;
+    if let Some(limit) = limited_by_the_host::bound(rates, nic) {
+        return Some(limit);
+    }
     let link = full_link(nic, rates)?;
     Some(format!("{} {} at {} of its link speed", nic.name, link.way, percent(link.part)))
 }
@@ -216,9 +223,18 @@ fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
         findings.iter().any(|finding| finding.id == one_core_hotspot::RULE.id && finding.cpu == Some(cpu.cpu))
     };
     let landing = landing(model, rates);
+    let base = baseline(model, rates);
     let of_cpu = |cpu: &CpuRates| {
         let queues = landing.get(&cpu.cpu).map_or(&[][..], Vec::as_slice);
-        of_cpu(rates, cpu, is_hot(cpu), queues)
+        // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
+        // for disks.
+        let taken = queues.iter().map(|(_, packets)| packets).sum();
+        let receive = if is_hot(cpu) {
+            (receiving(cpu) - base).max(0.0)
+        } else {
+            receive_work(model, rates, cpu.cpu, taken)
+        };
+        of_cpu(rates, cpu, receive, queues)
     };
     let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(of_cpu).collect();
     cpus.sort_by(|a, b| b.receive.total_cmp(&a.receive));
@@ -238,8 +254,8 @@ fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Part<'a>>
     landing
 }
 
-/// `landing`: the queues whose interrupts the CPU handles.
-fn of_cpu(rates: &Rates, cpu: &CpuRates, is_hot: bool, landing: &[Part<'_>]) -> Option<CpuRegime> {
+/// `receive`: part of its time for packets; `landing`: the queues whose interrupts the CPU handles.
+fn of_cpu(rates: &Rates, cpu: &CpuRates, receive: f64, landing: &[Part<'_>]) -> Option<CpuRegime> {
     let taken: f64 = landing.iter().map(|(_, packets)| packets).sum();
     let takes_interrupts = taken >= 1.0;
     if !takes_interrupts && cpu.packets < TRAFFIC {
@@ -250,9 +266,6 @@ fn of_cpu(rates: &Rates, cpu: &CpuRates, is_hot: bool, landing: &[Part<'_>]) -> 
         Some(rates.per_cpu.get(&cpu.cpu).copied().unwrap_or_default())
     });
     let packets = if takes_interrupts { taken } else { cpu.packets };
-    // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
-    // for disks.
-    let receive = if is_hot { receiving(cpu) } else { receive_work(rates, cpu.cpu, taken) };
     Some(CpuRegime {
         cpu: cpu.cpu,
         takes_interrupts,
@@ -281,7 +294,7 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
         .then(|| format!("no CPU is busier than {}, so CPU time does not limit the load", percent(busiest)))
 }
 
-fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -> String {
+fn to_try(model: &Model, rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -> String {
     let all: f64 = rates.cpus.iter().map(receiving).sum();
     let share = hot.receive / all.max(1e-9);
     let what = if share >= one_core_hotspot::MAJORITY && rates.cpus.len() > 1 {
@@ -299,6 +312,11 @@ fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -> String {
     {
         let order = if names.len() > 1 { ", in this order" } else { "" };
         return format!("{hot_one}: {}{order}", names.join(", then "));
+    }
+    let carrier = carrier(model, rates, hot.cpu);
+    if carrier.is_some_and(|(nic, queue)| is_alone(rates, nic, queue)) {
+        let names = names.join(" or ");
+        return format!("{hot_one}: {names} spreads it if it is many flows; one flow stays on one CPU");
     }
     // The effect on capacity is left to the prediction of a plan.
     format!("{hot_one}: {} will spread it", names.join(" or "))

@@ -1,11 +1,12 @@
 //! Packets lost by the device because its receive ring was full.
 
-use super::figures::{Evidence, Subject};
+use super::deep_idle_states::{DeepIdle, deep_idle};
+use super::figures::{Evidence, Subject, Unit};
 use super::places::handed_over;
 use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::count;
-use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, receive_time};
+use rxlab_base::number::{count, cpus_text};
+use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, nic_irq_cpus, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, Rates};
 
 /// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.
@@ -17,20 +18,21 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "a device with {} packets/s lost at least {} packet/s for lack of a buffer (rx_missed_errors; \
-             rx_fifo_errors on igb) during the sample; critical at {:.2} % of its packets or more",
+             rx_fifo_errors on igb; the driver's own, such as rx_no_dma_resources on ixgbe) during the sample; critical \
+             at {:.2} % of its packets or more",
             count(TRAFFIC),
             count(LOST),
             NOTICEABLE_LOSS * 100.0
         )
     },
     silent: "packets were lost before the sample but not during it, or were dropped by the stack, which has \
-             other buffers, or the driver counts them as rx_dropped (ena), which includes drops by the stack",
+             other buffers, or the driver counts them as rx_dropped only: interface-drops has those",
     evidence: "packets lost and received per second, the size of the ring and its maximum, the CPUs of the \
                interrupts and their load",
     cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer \
             than the ring.",
-    remedy: "If the CPU is full, give it less to do: a larger ring only delays the loss. Otherwise, a larger \
-             ring.",
+    remedy: "If the CPU is full, give it less to do: a larger ring only delays the loss. If it sleeps, forbid deep idle \
+             states. Otherwise, a larger ring.",
     source: "include/uapi/linux/if_link.h (rx_missed_errors, rx_fifo_errors); ethtool(8) -G",
     check: Check::Device(finding),
 };
@@ -62,6 +64,21 @@ pub(super) fn blame<'a>(model: &Model, rates: &'a Rates, nic: &Nic) -> (Option<&
         _ => Blame::Ring,
     };
     (hottest, blame)
+}
+
+/// Entries/s of a device's CPUs into deep idle states from which these may be the reason of a loss: thousands.
+const ASLEEP: f64 = 1_000.0;
+
+/// Evidence that the CPUs of a device's interrupts go into deep idle states and are woken thousands of times a second.
+fn asleep(model: &Model, rates: &Rates, nic: &Nic) -> Option<Evidence> {
+    let DeepIdle { cpus, state, entries } = deep_idle(&nic_irq_cpus(nic, model, rates), model, rates)?;
+    let entries = entries.filter(|entries| *entries >= ASLEEP)?;
+    Some(Evidence::about(Subject::Cpus(cpus.clone()), |seen| {
+        let entries = seen.rate("deep_idle_entries", entries);
+        let exit = seen.figure("exit", state.exit_us.into(), Unit::Microseconds);
+        let (cpus, state) = (cpus_text(&cpus), &state.name);
+        format!("{cpus}: deep idle states up to {state} (exit {exit} us) entered {entries} times/s")
+    }))
 }
 
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
@@ -111,6 +128,11 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     } else if blame == Blame::Processes {
         let why = "processes share the CPU that empties the ring, and it is full: packets wait behind them";
         (why, "keep processes off that CPU, or move the interrupt to one with room".into(), &[])
+    } else if let Some(asleep) = asleep(model, rates, nic) {
+        let why = "its CPU has time left and sleeps deeply between packets: the ring fills while it wakes, and no deeper \
+                   queue or other CPU wakes sooner";
+        evidence.push(asleep);
+        (why, format!("forbid deep idle states: {}; it takes power", DeepIdle::command()), &[])
     } else if let Some(ring) = room {
         let why = "its CPU has time left and the ring is below its maximum: bursts are longer than the ring";
         let remedy = format!(
@@ -179,6 +201,26 @@ mod tests {
         assert_eq!(finding.seen()[1], "RX ring: 256 descriptors per queue, at most 4096");
         assert!(host(0.3, 9.0).rings("eth0", 4096, 4096).finding(&RULE).why.contains("at its maximum"));
         assert!(host(0.3, 9.0).finding(&RULE).why.contains("does not report"));
+    }
+
+    /// Published: 57 % idle, packets lost, C6 entered thousands of times a second. More queues were the advice.
+    #[test]
+    fn a_cpu_that_sleeps_empties_no_ring() {
+        let sleepy = |entries: f64| {
+            let host = host(0.3, 9.0).rings("eth0", 4096, 4096).interrupts("eth0", 9e3);
+            host.idle_states(&[("C1", 2), ("C6", 133)]).enters(2, "C6", entries)
+        };
+        let found = sleepy(7_200.0).net_rx(2, 9e3).finding(&RULE);
+        assert!(
+            found.why.contains("sleeps deeply") && found.remedy.contains("cpupower idle-set"),
+            "{found:?}"
+        );
+        assert!(
+            found.seen().last().expect("seen").contains("C6 (exit 133 us) entered 7,200 times/s"),
+            "{found:?}"
+        );
+        let awake = sleepy(300.0).net_rx(2, 500.0).finding(&RULE);
+        assert!(!awake.remedy.contains("idle"), "hundreds: {awake:?}");
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let mask = queue.rps_cpus.known()?;
         let both = mask.intersection(&irq_cpus(queue, model, rates));
         let packets = queue_packets(nic, queue, rates);
-        let load = |cpu| receive_work(rates, cpu, packets);
+        let load = |cpu| receive_work(model, rates, cpu, packets);
         let cpu = both.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
         let time = rates.cpu(cpu).map_or(0.0, receiving);
         let rest = mask.difference(&both);

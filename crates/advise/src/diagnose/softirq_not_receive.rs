@@ -74,13 +74,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             format!("{packets} packets/s and {runs} NET_RX runs/s there")
         }),
     ];
-    if !vectors.is_empty() {
-        evidence.push(Evidence::about(Subject::Cpu(id), |seen| {
-            let named =
-                vectors.iter().take(3).map(|(name, rate)| format!("{name} {}", seen.rate(name, *rate)));
-            format!("other softirqs there, runs/s: {}", named.collect::<Vec<_>>().join(", "))
-        }));
-    }
+    evidence.extend(frequent(cpu));
     if !others.is_empty() {
         let like: CpuMask = others.iter().map(|cpu| cpu.cpu).collect();
         let text = format!("the same on CPU {like}");
@@ -114,6 +108,18 @@ fn remedy(model: &Model, rates: &Rates, cpu: &CpuRates) -> String {
         }
         None => format!("nothing to tune on the receive path; {look}"),
     }
+}
+
+/// Evidence: the softirqs other than NET_RX that run most often on a CPU, if any does.
+pub(super) fn frequent(cpu: &CpuRates) -> Option<Evidence> {
+    let vectors = vectors(cpu);
+    (!vectors.is_empty()).then(|| {
+        Evidence::about(Subject::Cpu(cpu.cpu), |seen| {
+            let named =
+                vectors.iter().take(3).map(|(name, rate)| format!("{name} {}", seen.rate(name, *rate)));
+            format!("other softirqs on CPU {}, runs/s: {}", cpu.cpu, named.collect::<Vec<_>>().join(", "))
+        })
+    })
 }
 
 /// The vectors other than NET_RX that run there, most frequent first.
@@ -162,7 +168,7 @@ mod tests {
             [
                 "CPU 5: 93 % of its time in softirqs (tick-sampled), ksoftirqd/5 ran 60 %",
                 "40 packets/s and 40 NET_RX runs/s there",
-                "other softirqs there, runs/s: BLOCK 41,000, TIMER 250",
+                "other softirqs on CPU 5, runs/s: BLOCK 41,000, TIMER 250",
             ]
         );
         assert!(found.why.contains("BLOCK (completed disk requests)"), "{found:?}");

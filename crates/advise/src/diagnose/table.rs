@@ -4,6 +4,7 @@
 mod captured;
 mod healthy;
 mod load;
+mod losses;
 mod machines;
 mod masks;
 mod offloads;
@@ -15,7 +16,7 @@ use super::regime::{Family, regime};
 use super::{RULES, diagnose};
 use rxlab_base::units::{CpuId, Fact};
 use rxlab_path::evidence::carrier;
-use rxlab_path::model::{Model, Rates};
+use rxlab_path::model::{LossRates, Model, Rates};
 use rxlab_path::sketch::Sketch;
 
 /// A machine on which every rule is run.
@@ -88,6 +89,7 @@ fn hosts() -> Vec<Host> {
         masks::hosts(),
         offloads::hosts(),
         load::hosts(),
+        losses::hosts(),
     ]
     .into_iter()
     .flatten()
@@ -158,8 +160,11 @@ fn no_setting_is_a_finding_on_a_quiet_machine() {
             let few = 50.0 / nic.rx_packets.max(nic.tx_packets).max(50.0);
             let rates = [&mut nic.rx_packets, &mut nic.rx_bytes, &mut nic.tx_packets, &mut nic.tx_bytes];
             let rates = rates.into_iter().chain([&mut nic.rx_missed]);
+            let rates = rates.chain(nic.limited.values_mut());
             rates.chain(nic.queues.values_mut()).for_each(|rate| *rate *= few);
+            nic.losses.values_mut().for_each(|rate| *rate = 0.0);
         }
+        host.rates.losses = Fact::Known(LossRates::default());
         let interrupts = host.rates.irqs.iter_mut().flat_map(|irq| irq.per_cpu.values_mut());
         interrupts.for_each(|rate| *rate = rate.min(1.0));
         assert_eq!(diagnose(&host.model, &host.rates), [], "{}", host.name);

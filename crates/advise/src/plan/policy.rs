@@ -118,7 +118,10 @@ impl Policy {
         if draft.topology.usable.is_empty() {
             draft.nics.clear();
             draft.idle.clear();
-            draft.leave("no CPU is left for receive work".to_owned());
+            draft.leave(match &model.unknown_cpus {
+                Some(why) => format!("the CPUs are unknown: {why}"),
+                None => "no CPU is left for receive work".to_owned(),
+            });
         }
         if self != Policy::Isolate {
             let idle = std::mem::take(&mut draft.idle);

@@ -1,7 +1,8 @@
 //! `/proc/net/dev`: one row of counters per interface.
 //!
 //! Columns by `dev_seq_printf_stats()` in net/core/net-procfs.c, after the name and a colon: 1 received bytes, 2 packets,
-//! 3 errors, 4 drops, 5 to 8 other receive counters; 9 sent bytes, 10 packets, 11 to 16 other transmit counters.
+//! 3 errors, 4 drops, 5 to 8 other receive counters; 9 sent bytes, 10 packets, 11 errors, 12 drops, 13 to 16
+//! other transmit counters.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ pub struct NetDevRow {
     pub rx_dropped: u64,
     pub tx_bytes: u64,
     pub tx_packets: u64,
+    pub tx_dropped: u64,
 }
 
 const COLUMNS: usize = 16;
@@ -41,8 +43,8 @@ fn row(number: usize, line: &str) -> Result<(NicName, NetDevRow), ParseError> {
             .ok_or_else(|| ParseError::at(number, format!("{at} columns, expected {COLUMNS}")))?;
         *count = counter(number, word)?;
     }
-    let [rx_bytes, rx_packets, _, rx_dropped, _, _, _, _, tx_bytes, tx_packets, ..] = counts;
-    Ok((name, NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets }))
+    let [rx_bytes, rx_packets, _, rx_dropped, _, _, _, _, tx_bytes, tx_packets, _, tx_dropped, ..] = counts;
+    Ok((name, NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets, tx_dropped }))
 }
 
 #[cfg(test)]
@@ -60,7 +62,14 @@ Inter-|   Receive                                                |  Transmit
     #[test]
     fn one_row_per_interface() {
         let rows = net_dev(TEXT).expect("valid");
-        let row = NetDevRow { rx_bytes: 1, rx_packets: 2, rx_dropped: 4, tx_bytes: 9, tx_packets: 10 };
+        let row = NetDevRow {
+            rx_bytes: 1,
+            rx_packets: 2,
+            rx_dropped: 4,
+            tx_bytes: 9,
+            tx_packets: 10,
+            tx_dropped: 12,
+        };
         assert_eq!(rows[&"eth0".parse().expect("a name")], row);
         assert_eq!(rows[&"lo".parse().expect("a name")].tx_packets, 175_722_922);
     }

@@ -13,6 +13,8 @@ pub const INET_DIAG_MSG: usize = 72;
 const PORT_AT: usize = 4;
 pub const ADDRESS_AT: usize = 8;
 const QUEUED_AT: usize = 56;
+/// Of a listening socket, its most connections to accept (`idiag_wqueue`, tcp_diag_get_info()).
+const LIMIT_AT: usize = 60;
 const INODE_AT: usize = 68;
 
 /// The attribute with the memory of a socket, 32-bit numbers, and the position of its drops among them
@@ -60,6 +62,7 @@ fn one(message: &[u8], wanted: &[u8]) -> Result<NetSocket, WireError> {
         port,
         inode: inode.into(),
         queued: u32::from_ne_bytes(bytes(fixed, QUEUED_AT)).into(),
+        limit: (state == TCP_LISTEN).then(|| u32::from_ne_bytes(bytes(fixed, LIMIT_AT)).into()),
         dropped: drops.map_or(0, |drops| u32::from_ne_bytes(*drops).into()),
     })
 }
@@ -76,8 +79,8 @@ mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::{
-        ADDRESS_AT, AF_INET, AF_INET6, INET_DIAG_MSG, INET_DIAG_SKMEMINFO, INODE_AT, PORT_AT, QUEUED_AT,
-        TCP_ESTABLISHED, TCP_LISTEN, connected_sockets, listening_sockets,
+        ADDRESS_AT, AF_INET, AF_INET6, INET_DIAG_MSG, INET_DIAG_SKMEMINFO, INODE_AT, LIMIT_AT, PORT_AT,
+        QUEUED_AT, TCP_ESTABLISHED, TCP_LISTEN, connected_sockets, listening_sockets,
     };
     use crate::parse::wire::testing::answer;
     use crate::parse::{NetSocket, attribute, one_message};
@@ -94,7 +97,8 @@ mod tests {
     ];
 
     fn socket(address: &str, port: u16, inode: u64) -> NetSocket {
-        NetSocket { address: address.parse().expect("an address"), port, inode, queued: 0, dropped: 0 }
+        let address = address.parse().expect("an address");
+        NetSocket { address, port, inode, queued: 0, limit: Some(128), dropped: 0 }
     }
 
     // The captured bytes are from a little-endian machine.
@@ -120,6 +124,8 @@ mod tests {
         bytes[INODE_AT..INODE_AT + 4].copy_from_slice(&inode.to_ne_bytes());
         let queued = u32::try_from(socket.queued).expect("32 bits");
         bytes[QUEUED_AT..QUEUED_AT + 4].copy_from_slice(&queued.to_ne_bytes());
+        let limit = u32::try_from(socket.limit.expect("listening")).expect("32 bits");
+        bytes[LIMIT_AT..LIMIT_AT + 4].copy_from_slice(&limit.to_ne_bytes());
         bytes.extend(attribute(8, [0]));
         let mut memory = [0; 9];
         memory[8] = u32::try_from(socket.dropped).expect("32 bits");
@@ -143,7 +149,7 @@ mod tests {
         let mut bytes = message(&waiting);
         assert!(connected_sockets(&one_message(&bytes)).is_err());
         bytes[1] = TCP_ESTABLISHED;
-        assert_eq!(connected_sockets(&one_message(&bytes)), Ok(vec![waiting]));
+        assert_eq!(connected_sockets(&one_message(&bytes)), Ok(vec![NetSocket { limit: None, ..waiting }]));
     }
 
     #[test]
@@ -167,10 +173,10 @@ mod tests {
         fn round_trip(
             address in any::<IpAddr>(),
             port in any::<u16>(),
-            [inode, queued, dropped] in any::<[u32; 3]>(),
+            [inode, queued, limit, dropped] in any::<[u32; 4]>(),
         ) {
-            let (queued, dropped) = (queued.into(), dropped.into());
-            let socket = NetSocket { address, port, inode: inode.into(), queued, dropped };
+            let (queued, limit, dropped) = (queued.into(), Some(limit.into()), dropped.into());
+            let socket = NetSocket { address, port, inode: inode.into(), queued, limit, dropped };
             prop_assert_eq!(listening_sockets(&one_message(&message(&socket))), Ok(vec![socket]));
         }
     }

@@ -18,6 +18,8 @@ pub struct NetSocket {
     pub inode: u64,
     /// Queue of its owner: connections to accept for a listening TCP socket, else bytes to read.
     pub queued: u64,
+    /// Connections that may wait to be accepted; `None` for UDP, and in `/proc/net/tcp`.
+    pub limit: Option<u64>,
     /// Packets and connections it had no room for since it was created; 0 if not reported.
     pub dropped: u64,
 }
@@ -88,7 +90,7 @@ fn row(number: usize, line: &str, wanted: &str) -> Result<Option<NetSocket>, Par
     let place = endpoint(local);
     let (address, port) =
         place.ok_or_else(|| ParseError::at(number, format!("`{local}` is not an address and a port")))?;
-    Ok(Some(NetSocket { address, port, inode, queued, dropped }))
+    Ok(Some(NetSocket { address, port, inode, queued, limit: None, dropped }))
 }
 
 fn endpoint(text: &str) -> Option<(IpAddr, u16)> {
@@ -136,12 +138,19 @@ mod tests {
         let address: IpAddr = "127.0.0.1".parse().expect("an address");
         assert_eq!(
             tcp_listeners(TCP),
-            Ok(vec![NetSocket { address, port: 8080, inode: 81234, queued: 3, dropped: 0 }])
+            Ok(vec![NetSocket { address, port: 8080, inode: 81234, queued: 3, limit: None, dropped: 0 }])
         );
         let address: IpAddr = "fe80::5054:ff:fe1d:adb6".parse().expect("an address");
         assert_eq!(
             udp_listeners(UDP6),
-            Ok(vec![NetSocket { address, port: 546, inode: 6123, queued: 0x34000, dropped: 17 }])
+            Ok(vec![NetSocket {
+                address,
+                port: 546,
+                inode: 6123,
+                queued: 0x34000,
+                limit: None,
+                dropped: 17
+            }])
         );
     }
 
@@ -200,7 +209,7 @@ mod tests {
                 printed(address)
             );
             let queued = queued.into();
-            prop_assert_eq!(tcp_listeners(&text), Ok(vec![NetSocket { address, port, inode, queued, dropped: 0 }]));
+            prop_assert_eq!(tcp_listeners(&text), Ok(vec![NetSocket { address, port, inode, queued, limit: None, dropped: 0 }]));
         }
     }
 }

@@ -71,6 +71,11 @@ pub fn kernel_settings(cpus: u32, rest: Settings) -> Settings {
         default_smp_affinity: Fact::Known((0..cpus).map(CpuId).collect()),
         busy_poll: Fact::Known(0),
         busy_read: Fact::Known(0),
+        rmem_default: Fact::Known(212_992),
+        rmem_max: Fact::Known(212_992),
+        somaxconn: Fact::Known(4096),
+        tcp_max_syn_backlog: Fact::Known(1024),
+        nf_conntrack_max: Fact::Known(262_144),
         ..rest
     }
 }

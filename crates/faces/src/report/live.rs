@@ -48,7 +48,6 @@ pub struct LiveFrame {
     /// Open transactions of rxlab.
     pub applied: Arc<Applied>,
     /// The verdict if there are no findings.
-    #[serde(skip)]
     pub verdict: &'static str,
     /// Reason for no verdict on steering, if there is none.
     pub refused: Option<String>,
@@ -75,14 +74,14 @@ pub struct CpuRow {
     pub busy: f64,
     /// Taken by the hypervisor.
     pub steal: f64,
-    /// Packets that went up the stack.
-    pub packets: f64,
+    /// Packets that went up the stack; `None`, as the following, if nothing counts them by CPU.
+    pub packets: Option<f64>,
     /// Packets dropped because the backlog was full.
-    pub dropped: f64,
+    pub dropped: Option<f64>,
     /// NET_RX runs that stopped at their budget or time limit with work left.
-    pub time_squeeze: f64,
+    pub time_squeeze: Option<f64>,
     /// RPS inter-processor interrupts received.
-    pub rps_ipis: f64,
+    pub rps_ipis: Option<f64>,
 }
 
 /// One interface; events per second.
@@ -172,7 +171,7 @@ impl LiveFrame {
             schema: Self::SCHEMA,
             time,
             seconds: rates.seconds,
-            cpus: rates.cpus.iter().map(cpu).collect(),
+            cpus: rates.cpus.iter().map(|row| cpu(row, !rates.uncounted)).collect(),
             queues: queues.collect(),
             nics: shown.iter().filter_map(|nic| row(nic, model, rates)).collect(),
             programs: rates
@@ -202,7 +201,7 @@ impl LiveFrame {
         let (load, worst) = (&self.load, self.findings.iter().map(|finding| finding.severity).max());
         let busiest = load.busiest.map_or_else(
             || "no CPU".to_owned(),
-            |cpu| format!("CPU {cpu} {} receiving", percent(load.receive_time)),
+            |cpu| format!("CPU {cpu} {} receiving", percent(load.receive_time.unwrap_or_default())),
         );
         let findings = worst.map_or("no findings".to_owned(), |worst| {
             let same = self.findings.iter().filter(|finding| finding.severity == worst).count();
@@ -211,7 +210,9 @@ impl LiveFrame {
                 Severity::Warning | Severity::Note => plural(same, &worst.to_string()),
             }
         });
-        format!("{busiest}, {} packets/s, {}, {findings}", count(load.packets), drops(load.dropped))
+        let packets = load.packets.map(|packets| format!("{} packets/s", count(packets)));
+        let figures = [Some(busiest), packets, Some(load.ledger.in_words()), Some(findings)];
+        figures.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// Lines for a pipe: the machine, and findings that changed.
@@ -244,27 +245,23 @@ impl LiveFrame {
     }
 }
 
-/// `no drops`, `12 drops/s`.
-pub fn drops(rate: f64) -> String {
-    if rate > 0.0 { format!("{} drops/s", count(rate)) } else { "no drops".to_owned() }
-}
-
 /// True for a device, and for whatever receives.
 fn is_shown(nic: &Nic, rates: &Rates) -> bool {
     let receives = rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets > 0.0);
     receives || nic.kind == NicKind::Device
 }
 
-fn cpu(rates: &CpuRates) -> CpuRow {
+fn cpu(rates: &CpuRates, is_counted: bool) -> CpuRow {
+    let counted = |rate: f64| is_counted.then_some(rate);
     CpuRow {
         cpu: rates.cpu,
         receive_time: receive_time(rates),
         busy: busy(rates),
         steal: rates.steal,
-        packets: rates.packets,
-        dropped: rates.dropped,
-        time_squeeze: rates.time_squeeze,
-        rps_ipis: rates.rps_ipis,
+        packets: counted(rates.packets),
+        dropped: counted(rates.dropped),
+        time_squeeze: counted(rates.time_squeeze),
+        rps_ipis: counted(rates.rps_ipis),
     }
 }
 

@@ -63,7 +63,7 @@ pub struct Judged {
     /// Receive time of each CPU, as a fraction of wall time.
     pub receive_time: Vec<(CpuId, f64)>,
     /// Capacity as a multiple of the load.
-    pub headroom: Headroom,
+    pub headroom: Option<Headroom>,
     /// Findings as reported: one clears after it was absent from two samples in a row.
     pub findings: Vec<Finding>,
     /// Sources that were missing or broken.

@@ -12,12 +12,13 @@ use super::app::{App, Moment, Overlay, Spot, View};
 use super::input::KEYS;
 use super::look::Look;
 use super::{findings, heat, tables};
-use crate::report::live::{LiveFrame, drops};
+use crate::report::live::LiveFrame;
 use crate::report::status::text;
 use crate::report::text::{clean, wrap};
 use rxlab_advise::diagnose::Severity;
 use rxlab_base::grammar::terminal::is_plain;
 use rxlab_base::number::{count, percent, plural};
+use rxlab_path::evidence::LOST;
 use rxlab_path::model::Fact;
 
 /// What the screen draws besides text.
@@ -71,12 +72,12 @@ fn head(app: &App, width: usize, look: Look) -> Line<'static> {
         parts.push((6, Span::styled(moment, if is_past { look.selected() } else { Style::new() })));
         let load = &frame.load;
         let alarm = |is_bad: bool| if is_bad { look.severity(Severity::Critical) } else { Style::new() };
-        if let Some(cpu) = load.busiest {
-            let text = format!("CPU {cpu} {} receiving", percent(load.receive_time));
-            parts.push((5, Span::styled(text, alarm(load.receive_time >= 0.9))));
+        if let Some((cpu, time)) = load.busiest.zip(load.receive_time) {
+            let text = format!("CPU {cpu} {} receiving", percent(time));
+            parts.push((5, Span::styled(text, alarm(time >= 0.9))));
         }
-        parts.push((3, Span::raw(format!("{} packets/s", count(load.packets)))));
-        parts.push((4, Span::styled(drops(load.dropped), alarm(load.dropped > 0.0))));
+        parts.extend(load.packets.map(|packets| (3, Span::raw(format!("{} packets/s", count(packets))))));
+        parts.push((4, Span::styled(load.ledger.in_words(), alarm(load.dropped >= LOST))));
     }
     let length = |parts: &[(u8, Span<'_>)]| parts.iter().map(|(_, part)| part.width() + 2).sum::<usize>();
     while length(&parts) > width + 2 && parts.len() > 1 {

@@ -193,8 +193,8 @@ pub(super) fn nics(app: &App, frame: &LiveFrame) -> Rows {
 pub(super) fn cpus(app: &App, frame: &LiveFrame) -> Rows {
     let mut rows: Vec<&CpuRow> = frame.cpus.iter().collect();
     match app.order() {
-        Some(Order::Packets) => largest_first(&mut rows, |row| row.packets),
-        Some(Order::Dropped) => largest_first(&mut rows, |row| row.dropped),
+        Some(Order::Packets) => largest_first(&mut rows, |row| row.packets.unwrap_or_default()),
+        Some(Order::Dropped) => largest_first(&mut rows, |row| row.dropped.unwrap_or_default()),
         Some(Order::Name) => {}
         _ => largest_first(&mut rows, |row| row.receive_time),
     }
@@ -204,10 +204,10 @@ pub(super) fn cpus(app: &App, frame: &LiveFrame) -> Rows {
             percent(row.receive_time),
             percent(row.busy),
             percent(row.steal),
-            count(row.packets),
-            count(row.dropped),
-            count(row.time_squeeze),
-            count(row.rps_ipis),
+            row.packets.map_or_else(nothing, count),
+            row.dropped.map_or_else(nothing, count),
+            row.time_squeeze.map_or_else(nothing, count),
+            row.rps_ipis.map_or_else(nothing, count),
         ]
     };
     Rows {

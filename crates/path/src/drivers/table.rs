@@ -6,7 +6,9 @@ use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
 use super::IrqNumber::{All, Block, FromLowest, NoQueue, Order, Receive, Transmit, Unclear};
 use super::Kind::{Failover, Pair, Paravirtual, VirtualFunction};
-use super::{Bare, Channels, Driver, Hash, IrqName, IrqNumber, Moderation, RssQueues, UNKNOWN, XdpQueues};
+use super::{
+    Bare, Channels, Driver, Hash, IrqName, IrqNumber, Limit, Moderation, RssQueues, UNKNOWN, XdpQueues,
+};
 
 /// An interrupt's name by its example and its end.
 const fn irq(example: &'static str, ending: &'static str, number: IrqNumber) -> IrqName {
@@ -78,7 +80,7 @@ pub static DRIVERS: &[Driver] = &[
             irq("virtio3-config", "-config", NoQueue),
         ],
         spreads_irqs_on_hotplug: true,
-        // Up to 6.8; later ones count for the kernel, see `qstats-get`.
+        // Up to 6.8; later ones count for the kernel, see `qstats-get`, which has what a rate limit drops as well.
         statistics: &[RX_QUEUE, RX],
         statistics_example: &[
             ("rx_queue_0_packets", PACKETS),
@@ -181,13 +183,22 @@ pub static DRIVERS: &[Driver] = &[
             ("queue_0_rx_cnt", PACKETS),
             ("queue_0_rx_bytes", BYTES),
             ("queue_0_rx_refil_partial", OTHER),
+            ("conntrack_allowance_exceeded", OTHER),
+        ],
+        // conntrack_allowance_available is what is left, not a count.
+        limits: &[
+            ("bw_in_allowance_exceeded", Limit::BytesIn),
+            ("bw_out_allowance_exceeded", Limit::BytesOut),
+            ("pps_allowance_exceeded", Limit::Packets),
+            ("conntrack_allowance_exceeded", Limit::Connections),
+            ("linklocal_allowance_exceeded", Limit::Services),
         ],
         hash: Hash { is_toeplitz: false, ..UNKNOWN.hash },
         // ena_xdp_legal_queue_count; the vendor's 2.17 has no limit any more.
         channels: Channels { keep_link: true, xdp: XdpQueues::Half, ..UNKNOWN.channels },
         sources: &[
             "ethernet/amazon/ena/ena_netdev.c: ena_setup_io_intr, ena_rss_init_default",
-            "ethernet/amazon/ena/ena_ethtool.c: ena_queue_strings, ena_set_channels",
+            "ethernet/amazon/ena/ena_ethtool.c: ena_queue_strings, ena_stats_eni_strings, ena_set_channels",
         ],
         ..UNKNOWN
     },
@@ -198,7 +209,7 @@ pub static DRIVERS: &[Driver] = &[
             // Requested before the interface has a name: eth%d-ntfy-block.3.
             irq("eth0-ntfy-block.3", "-ntfy-block.#", Block),
         ],
-        // It counts descriptors, of which a packet may take several.
+        // It counts descriptors, of which a packet may take several, and nothing that the host limits.
         statistics: &[],
         channels: Channels { xdp: XdpQueues::Half, ..UNKNOWN.channels },
         sources: &[

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use rxlab_base::parse::ethtool::{Counted, QueueStatistics};
 
-use super::{DRIVERS, UNKNOWN, facts, names, statistics};
+use super::{DRIVERS, Limit, UNKNOWN, facts, limit, names, names_a_queue, statistics};
 
 #[test]
 fn names_are_unique_and_rows_have_sources() {
@@ -28,6 +28,24 @@ fn a_row_s_interrupt_names_fit_their_examples() {
             let first = row.irqs.iter().find(|other| other.numbers_in(name.example).is_some());
             assert_eq!(first, Some(name), "{}: {}", row.names[0], name.example);
         }
+    }
+}
+
+#[test]
+fn limits_by_statistic() {
+    assert_eq!(limit(Some("ena"), "pps_allowance_exceeded"), Some(Limit::Packets));
+    assert_eq!(limit(Some("ixgbe"), "pps_allowance_exceeded"), None);
+    assert_eq!(limit(Some("ena"), "conntrack_allowance_available"), None, "what is left");
+    assert_eq!(limit(None, "rx-hw-drop-ratelimits"), Some(Limit::RateIn), "of the kernel");
+}
+
+#[test]
+fn names_of_queues_and_of_other_devices() {
+    for name in ["eth1-TxRx-0", "mlx5_comp3@pci:0000:17:00.0", "virtio2-input.1", "i40e-ens1-TxRx-7"] {
+        assert!(names_a_queue(name), "{name}");
+    }
+    for name in ["arch_timer", "nvme0q3", "xhci_hcd", "xhci-hcd:usb1", "ahci-3", "eth0", "virtio3-req.0"] {
+        assert!(!names_a_queue(name), "{name}");
     }
 }
 

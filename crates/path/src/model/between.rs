@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::rates::{CpuRates, IrqRates, NicRates, Rates};
-use crate::sample::{Counters, Inventory, NicCounters};
+use crate::drivers::{LossKind, loss_kind};
+use crate::sample::{Counters, Inventory, LossRates, NicCounters};
 use rxlab_base::parse::{InterruptLine, QueueCounters};
-use rxlab_base::units::{CpuId, Fact, IrqId, NicName};
+use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName};
 
 /// A running machine accounts CPU time in ticks of 10 ms: over fewer than ten ticks, no change proves
 /// nothing.
@@ -36,21 +37,25 @@ impl Rates {
             return Err(IntervalError::NoTime);
         }
         let seconds = (current.taken_ns - previous.taken_ns) as f64 / 1e9;
+        let masked = masked(previous).and(masked(current));
+        let unknown = BTreeMap::new();
         let (before, after) = match (&previous.times, &current.times) {
+            _ if masked.is_some() => (&unknown, &unknown),
             (Fact::Known(before), Fact::Known(after)) => (before, after),
             (Fact::Known(_), times) | (times, _) => {
                 return Err(IntervalError::NoTimes(gap("CPU times", times).unwrap_or_default()));
             }
         };
-        if before == after && seconds >= TICKS_FOR_SURE {
+        if masked.is_none() && before == after && seconds >= TICKS_FOR_SURE {
             return Err(IntervalError::Still);
         }
+        let uncounted = [previous, current].iter().any(|of| of.softnet.known().is_none());
         let polled = cpu::polled(previous, current, seconds);
         let cpus = before
             .iter()
             .filter_map(|(cpu, before)| Some(cpu::time_shares(*cpu, *before, *after.get(cpu)?)))
             .map(|rates| CpuRates { napi: polled.get(&rates.cpu).copied().unwrap_or_default(), ..rates })
-            .map(|rates| cpu::add_events(rates, previous, current, seconds))
+            .map(|rates| cpu::add_events(rates, previous, current, (seconds, !uncounted)))
             .collect();
         let nics = previous
             .nics
@@ -62,7 +67,13 @@ impl Rates {
             nics: nics.collect(),
             irqs: irqs(previous, current, seconds),
             pinned_napi: cpu::pinned(previous, current),
-            gaps: gaps(current),
+            gaps: gaps(current, masked.as_deref()),
+            uncounted,
+            masked,
+            losses: current
+                .losses
+                .clone()
+                .and_then(|now| previous.losses.clone().map(|then| LossRates::between(&then, &now, seconds))),
             ..Self::default()
         })
     }
@@ -91,8 +102,24 @@ impl Rates {
     }
 }
 
-fn gaps(counters: &Counters) -> Vec<String> {
+/// The reason that CPU times are not those of the kernel's CPUs, if so. The kernel lists the online CPUs in /proc/interrupts;
+/// /proc/stat has them all, and with some vendors' kernels the offline ones.
+fn masked(counters: &Counters) -> Option<String> {
+    match (&counters.times, &counters.interrupts) {
+        (Fact::Broken(why), _) if counters.is_masked => Some(why.clone()),
+        (Fact::Known(times), Fact::Known(interrupts)) => {
+            let timed: CpuMask = times.keys().copied().collect();
+            let online = &interrupts.cpus;
+            let differs = !online.difference(&timed).is_empty();
+            differs.then(|| format!("/proc/stat has CPUs {timed}, /proc/interrupts has CPUs {online}"))
+        }
+        _ => None,
+    }
+}
+
+fn gaps(counters: &Counters, masked: Option<&str>) -> Vec<String> {
     let gaps = [
+        masked.map(|why| format!("CPU times: {why}")),
         gap("softirq counts", &counters.cpus),
         gap("packets by CPU", &counters.softnet),
         gap("interrupt counts", &counters.interrupts),
@@ -125,6 +152,16 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         let old = before.rx_queues.get(index)?.drops?;
         Some((*index, counters.drops?.checked_sub(old)? as f64 / seconds))
     };
+    let limited = |(statistic, count): (&String, &u64)| {
+        let old = before.limited.get(statistic)?;
+        Some((statistic.clone(), count.checked_sub(*old)? as f64 / seconds))
+    };
+    let losses = after.losses.iter().filter_map(|(name, now)| {
+        // A counter that a new interface begins with is from this interval.
+        let old = if reset { 0 } else { *before.losses.get(name)? };
+        Some((name.clone(), now.checked_sub(old)? as f64 / seconds))
+    });
+    let losses: BTreeMap<String, f64> = losses.collect();
     NicRates {
         name,
         rx_packets: rate(|c| c.rx_packets),
@@ -132,11 +169,23 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         tx_packets: rate(|c| c.tx_packets),
         tx_bytes: rate(|c| c.tx_bytes),
         rx_dropped: rate(|c| c.rx_dropped),
-        // A driver may count the same loss as both: only the larger one is certain.
-        rx_missed: rate(|c| c.rx_missed).max(rate(|c| c.rx_fifo)),
+        // A driver may count the same loss as several: only the largest one is certain.
+        rx_missed: losses
+            .iter()
+            .filter(|(name, _)| is_of_ring(name))
+            .map(|(_, rate)| *rate)
+            .fold(0.0, f64::max),
+        losses,
         queues: after.rx_queues.iter().filter_map(queue).collect(),
+        limited: after.limited.iter().filter_map(limited).collect(),
         queue_drops: after.rx_queues.iter().filter_map(drops).collect(),
     }
+}
+
+/// True for a counter of packets without a buffer. A virtual interface has no ring, and its losses no such counter, other
+/// than FIFO errors.
+fn is_of_ring(counter: &str) -> bool {
+    matches!(counter, "rx_missed_errors" | "rx_fifo_errors") || loss_kind(counter) == Some(LossKind::Ring)
 }
 
 fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> Vec<IrqRates> {
@@ -305,6 +354,47 @@ mod tests {
         assert_eq!(error.to_string(), "no CPU times: /proc/stat: line 2: `x` is not a counter");
     }
 
+    /// A container under lxcfs: CPU 3 of /proc/stat was taken for CPU 3 of the kernel.
+    #[test]
+    fn times_of_a_container_are_not_those_of_the_kernel_s_cpus() {
+        let at = |seconds, cpus: &[u32], header: &str, is_masked| {
+            let cpus: Vec<_> =
+                cpus.iter().map(|cpu| (*cpu, times(seconds * 100, 7), CpuCounters::default())).collect();
+            let mut counters = counters(seconds, &cpus);
+            counters.interrupts =
+                Fact::Known(rxlab_base::parse::interrupts(&format!("{header}\n")).expect("valid"));
+            if is_masked {
+                (counters.times, counters.is_masked) = (Fact::Broken("by lxcfs".to_owned()), true);
+            }
+            counters
+        };
+        let rates = |first: Counters, last: Counters| Rates::between(&first, &last).expect("an interval");
+        let by_mount = rates(at(1, &[0], "CPU0", true), at(2, &[0], "CPU0", true));
+        assert_eq!((by_mount.masked.as_deref(), by_mount.cpus.len()), (Some("by lxcfs"), 0));
+        assert!(by_mount.gaps.contains(&"CPU times: by lxcfs".to_owned()), "{:?}", by_mount.gaps);
+        let by_number =
+            |cpus: &[u32], header| rates(at(1, cpus, header, false), at(2, cpus, header, false)).masked;
+        assert_eq!(
+            by_number(&[0, 1], "CPU8 CPU9 CPU30").as_deref(),
+            Some("/proc/stat has CPUs 0-1, /proc/interrupts has CPUs 8-9,30")
+        );
+        assert_eq!(by_number(&[0, 1], "CPU0 CPU1"), None);
+        assert_eq!(by_number(&[0, 1, 2], "CPU0 CPU1"), None, "offline CPUs have times, too");
+        let came = rates(at(1, &[0], "CPU0 CPU1", false), at(2, &[0, 1], "CPU0 CPU1", false));
+        assert_eq!(came.masked, None, "a CPU that came between two files");
+    }
+
+    #[test]
+    fn rows_that_one_sample_lacks_are_not_0() {
+        let at = |seconds, softnet| Counters {
+            softnet,
+            ..counters(seconds, &[(0, times(seconds, 0), CpuCounters::default())])
+        };
+        let rates = |first, last| Rates::between(&at(1, first), &at(2, last)).expect("an interval").uncounted;
+        assert!(!rates(Fact::Known(()), Fact::Known(())));
+        assert!(rates(Fact::Unsupported, Fact::Known(())) && rates(Fact::Known(()), Fact::Unsupported));
+    }
+
     #[test]
     fn an_idle_counter_may_step_back() {
         let none = CpuCounters::default();
@@ -334,7 +424,8 @@ mod tests {
     #[test]
     fn a_queue_that_came_or_began_anew_is_left_out() {
         let nic = |queues: &[(u32, u64)]| {
-            let counted = |packets| QueueCounters { packets, drops: Some(packets / 10), bytes: None };
+            let counted =
+                |packets| QueueCounters { packets, drops: Some(packets / 10), ..QueueCounters::default() };
             let rx_queues = queues.iter().map(|(queue, packets)| (*queue, counted(*packets))).collect();
             NicCounters { rx_queues, ..NicCounters::default() }
         };
@@ -343,10 +434,29 @@ mod tests {
         assert_eq!(rates.queue_drops, BTreeMap::from([(0, 2.0)]));
     }
 
+    #[test]
+    fn a_limit_that_was_not_counted_before_has_no_rate() {
+        let nic = |counts: &[(&str, u64)]| {
+            let limited = counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+            NicCounters { limited, ..NicCounters::default() }
+        };
+        let rates = nic_rates(
+            2,
+            nic(&[("pps", 100), ("bw", 7), ("old", 9)]),
+            nic(&[("pps", 140), ("bw", 7), ("new", 5)]),
+        );
+        let expected = [("pps", 20.0), ("bw", 0.0)].map(|(name, rate)| (name.to_owned(), rate));
+        assert_eq!(rates.limited, expected.into());
+    }
+
     /// igb counts packets without a buffer only as FIFO errors: such losses were once missed.
     #[test]
     fn the_counter_of_the_two_that_grew_is_the_loss() {
-        let nic = |rx_missed, rx_fifo| NicCounters { rx_missed, rx_fifo, ..NicCounters::default() };
+        let nic = |missed: u64, fifo: u64| {
+            let losses = [("rx_missed_errors", missed), ("rx_fifo_errors", fifo)];
+            let losses = losses.map(|(name, count)| (name.to_owned(), count)).into();
+            NicCounters { losses, ..NicCounters::default() }
+        };
         assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_000, 50)).rx_missed, 40.0);
         assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_040, 50)).rx_missed, 40.0, "one loss in both");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::ProcessRates;
+use crate::sample::{LosingSocket, LossRates, ProcessRates};
 use rxlab_base::units::{CpuId, Fact, IrqId, NicName, find_by_name};
 
 /// Rates over one interval. CPUs and interfaces missing at either end are left out.
@@ -29,6 +29,12 @@ pub struct Rates {
     pub costs: Option<Costs>,
     /// Missing or broken sources, and the values unknown because of them.
     pub gaps: Vec<String>,
+    /// The reason that CPU times are those of a container and not of the kernel's CPUs, if so: then `cpus` is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked: Option<String>,
+    /// True if what softnet_stat counts by CPU is unknown: packets, drops, time squeezes, inter-processor interrupts, flow limit.
+    #[serde(default)]
+    pub uncounted: bool,
     /// Interfaces whose queues are polled by threads none of which is visible: their cost is unknown.
     #[serde(default)]
     pub unseen: Vec<NicName>,
@@ -39,6 +45,12 @@ pub struct Rates {
     /// if no process is visible.
     #[serde(default)]
     pub processes: Fact<Vec<ProcessRates>>,
+    /// Losses behind the backlogs; not asked where programs are not.
+    #[serde(default)]
+    pub losses: Fact<LossRates>,
+    /// Public sockets that had no room for packets or connections, most losses first.
+    #[serde(default)]
+    pub losing: Fact<Vec<LosingSocket>>,
 }
 
 /// Accuracy of softirq time measured by eBPF programs in windows.
@@ -184,9 +196,17 @@ pub struct NicRates {
     /// driver's equivalent).
     #[serde(default)]
     pub rx_missed: f64,
+    /// Losses by the name of their counter; those that were missing at either end, or stepped back, are left out. Several
+    /// may count the same packets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub losses: BTreeMap<String, f64>,
     /// Packets received by queue index, if the kernel reports it; queues that were missing at either end, or
     /// restarted counting, are left out.
     pub queues: BTreeMap<u32, f64>,
+    /// Packets that limits of the host delayed or dropped, by the name of the statistic ([`crate::drivers::limit`]); empty
+    /// if they are not counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limited: BTreeMap<String, f64>,
     /// Packets that device or driver dropped by queue index, if counted; as for `queues`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue_drops: BTreeMap<u32, f64>,

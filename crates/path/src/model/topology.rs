@@ -27,6 +27,9 @@ pub struct Model {
     pub identity: Identity,
     /// Every present CPU, by number.
     pub cpus: Vec<Cpu>,
+    /// The reason that the CPUs are unknown, if so: then `cpus` is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_cpus: Option<String>,
     /// Every interface of the sampled network namespace, by name, including `lo`.
     pub nics: Vec<Nic>,
     /// Interfaces whose names are not UTF-8, escaped (`eth\xff`): nothing else is known about them.
@@ -69,6 +72,10 @@ impl Model {
             schema: Self::SCHEMA.to_owned(),
             identity: inventory.identity.clone(),
             cpus: inventory.cpus.known().cloned().unwrap_or_default(),
+            unknown_cpus: match &inventory.cpus {
+                Fact::Broken(why) => Some(why.clone()),
+                _ => None,
+            },
             nics,
             unreadable_nics: inventory.unreadable_nics.clone(),
             interrupts: inventory.irqs.clone().map(|_| ()),

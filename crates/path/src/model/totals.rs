@@ -248,7 +248,7 @@ mod tests {
         let model = Model::new(&Inventory::take(&host, Scope::Path));
         let (two, single) = (&model.nics[0], &model.nics[1]);
         let mut sample = counters(1, 0, &one(1));
-        let queue = QueueCounters { packets: 7, drops: Some(2), bytes: None };
+        let queue = QueueCounters { packets: 7, drops: Some(2), ..QueueCounters::default() };
         let counted = NicCounters { rx_packets: 9, rx_queues: [(1, queue)].into(), ..NicCounters::default() };
         sample.nics.insert(two.name.clone(), counted);
         sample.nics.insert(single.name.clone(), NicCounters { rx_packets: 5, ..NicCounters::default() });

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use super::processes::ran_ns;
 use super::threads::{self, ThreadsOf};
 use super::throttling::{self, Throttlings};
-use super::{Inventory, ProcessTimes, RawNic, Transport, busiest, power, queue_counts, read, socket_queues};
+use super::{
+    Inventory, Losses, ProcessTimes, RawNic, Transport, busiest, power, queue_counts, read, socket_queues,
+};
 use rxlab_base::parse;
-use rxlab_base::units::{CpuId, Fact, NicName};
+use rxlab_base::units::{CpuId, CpuMask, Fact, NicName};
 use rxlab_sys::Host;
 
 /// All counters of one moment. They only ever grow, or wrap, within one boot: they must be compared only with counters
@@ -16,8 +18,10 @@ use rxlab_sys::Host;
 pub struct Counters {
     /// CLOCK_BOOTTIME, in nanoseconds, in the middle of reading.
     pub taken_ns: u64,
-    /// CPU time by mode and CPU, from `/proc/stat`.
+    /// CPU time by mode and CPU, from `/proc/stat`. Unknown if its CPUs are not the kernel's.
     pub times: Fact<BTreeMap<CpuId, parse::CpuTimes>>,
+    /// True if the times are unknown because a container sees a file of its own.
+    pub is_masked: bool,
     /// `/proc/softirqs` and `/proc/net/softnet_stat` by CPU.
     pub cpus: Fact<BTreeMap<CpuId, CpuCounters>>,
     /// The reason rows of softnet_stat cannot be assigned to CPUs, if so.
@@ -41,6 +45,8 @@ pub struct Counters {
     pub sockets: Fact<BTreeMap<u64, (Transport, parse::NetSocket)>>,
     /// Throttling of the control groups of the programs that used most CPU time.
     pub throttling: Fact<Throttlings>,
+    /// Packets lost behind the backlogs; asked if programs are.
+    pub losses: Fact<Losses>,
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -50,6 +56,7 @@ impl Counters {
         Self {
             taken_ns,
             times: Fact::Unsupported,
+            is_masked: false,
             cpus: Fact::Unsupported,
             softnet: Fact::Unsupported,
             interrupts: Fact::Unsupported,
@@ -61,6 +68,7 @@ impl Counters {
             threads: Fact::NotAsked,
             sockets: Fact::NotAsked,
             throttling: Fact::NotAsked,
+            losses: Fact::NotAsked,
         }
     }
 }
@@ -105,13 +113,13 @@ pub struct NicCounters {
     pub tx_bytes: u64,
     /// Sum of `rx_dropped` and `rx_missed_errors`.
     pub rx_dropped: u64,
-    /// `rx_missed_errors`: packets for which the device had no buffer because its ring was full (if_link.h).
-    /// Some drivers (ena) add them to `rx_dropped`, which also counts drops by the stack.
-    pub rx_missed: u64,
-    /// `rx_fifo_errors` of a device: some drivers (igb) count packets without a buffer here.
-    pub rx_fifo: u64,
+    /// Counters of losses that could be read, by name: those of the interface in `statistics/`, and of the driver's own
+    /// those that [`crate::drivers::LOSSES`] has.
+    pub losses: BTreeMap<String, u64>,
     /// Counters of each receive queue by index, if the kernel or the driver reports them.
     pub rx_queues: BTreeMap<u32, parse::QueueCounters>,
+    /// Packets that limits of the host delayed or dropped, by the name of the statistic; empty if not counted.
+    pub limited: BTreeMap<String, u64>,
 }
 
 impl Counters {
@@ -119,7 +127,10 @@ impl Counters {
     /// [`super::Scope::Counters`] or more. Others are not read, so a new interface needs a new inventory.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         let before = host.now_ns();
-        let times = read::parsed(host, "proc/stat", parse::stat);
+        let times = match &inventory.masked_times {
+            Some(why) => Fact::Broken(why.clone()),
+            None => read::parsed(host, "proc/stat", parse::stat),
+        };
         let softirqs = read::parsed(host, "proc/softirqs", parse::softirqs);
         let softnet = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
         let interrupts = read::interrupts(host, parse::interrupts);
@@ -129,12 +140,13 @@ impl Counters {
         let raw = inventory.nics.known().into_iter().flatten();
         let nics =
             raw.filter_map(|raw| Some((raw.name.clone(), nic(host, raw, &virtuals, &queues)?))).collect();
-        let (cpus, softnet) = per_cpu(softirqs, softnet);
+        let (cpus, softnet) = per_cpu(softirqs, softnet, online(&interrupts, &times).as_ref());
         let taken_ns = before + (after - before) / 2;
         let processes = busiest::times(host, inventory);
         Self {
             taken_ns,
             times,
+            is_masked: inventory.masked_times.is_some(),
             cpus,
             softnet,
             interrupts,
@@ -144,17 +156,19 @@ impl Counters {
             napi_threads: napi_threads(host, inventory),
             threads: processes.clone().and_then(|programs| threads::times(host, &programs, taken_ns)),
             sockets: inventory.programs.clone().and_then(|_| socket_queues::take(host)),
+            losses: losses(host, inventory),
             throttling: processes.clone().and_then(|programs| throttling::take(host, &programs, taken_ns)),
             processes,
         }
     }
 }
 
-/// Joins the two sources by CPU. Rows of old kernels name no CPU; they are matched by position only if
-/// there is exactly one row for each CPU of /proc/softirqs, which lists all possible CPUs.
+/// Joins the two sources by CPU. Rows of old kernels name no CPU: they are those of the online CPUs, in order
+/// (`softnet_seq_start`). `/proc/softirqs` lists all possible CPUs.
 fn per_cpu(
     softirqs: Fact<BTreeMap<CpuId, parse::SoftirqRuns>>,
     softnet: Fact<Vec<parse::SoftnetRow>>,
+    online: Option<&CpuMask>,
 ) -> (Fact<BTreeMap<CpuId, CpuCounters>>, Fact<()>) {
     let cpus = softirqs.map(|softirqs| {
         let count = |(cpu, softirqs)| (cpu, CpuCounters { softirqs, ..CpuCounters::default() });
@@ -164,17 +178,32 @@ fn per_cpu(
         return (cpus, softnet.map(|_| ()));
     };
     let softnet = softnet.parse(|rows| {
-        let by_position: Vec<CpuId> = cpus.keys().copied().collect();
         let unnamed = rows.iter().any(|row| row.cpu.is_none());
-        if unnamed && rows.len() != by_position.len() {
-            return Err(format!("/proc/net/softnet_stat: {} rows without a CPU number", rows.len()));
+        let in_order: Vec<CpuId> = online.filter(|_| unnamed).into_iter().flat_map(CpuMask::iter).collect();
+        if unnamed && rows.len() != in_order.len() {
+            let rows = rows.len();
+            return Err(format!(
+                "/proc/net/softnet_stat: {rows} rows without a CPU number, {} online CPUs",
+                in_order.len()
+            ));
         }
-        for (row, position) in rows.iter().zip(by_position.iter().chain(std::iter::repeat(&CpuId(0)))) {
-            cpus.entry(row.cpu.unwrap_or(*position)).or_default().softnet = *row;
+        for (position, row) in rows.iter().enumerate() {
+            if let Some(cpu) = row.cpu.or_else(|| in_order.get(position).copied()) {
+                cpus.entry(cpu).or_default().softnet = *row;
+            }
         }
         Ok(())
     });
     (Fact::Known(cpus), softnet)
+}
+
+/// The online CPUs, as two files list them.
+fn online(
+    interrupts: &Fact<parse::Interrupts>,
+    times: &Fact<BTreeMap<CpuId, parse::CpuTimes>>,
+) -> Option<CpuMask> {
+    let by_times = || Some(times.known()?.keys().copied().collect());
+    interrupts.known().map(|interrupts| interrupts.cpus.clone()).or_else(by_times)
 }
 
 /// Counters of virtual interfaces from one file: there may be thousands, with six files each. Devices have counters of
@@ -191,13 +220,13 @@ impl VirtualNics {
         self.0.known().filter(|_| raw.is_virtual())?.get(&raw.name)
     }
 
-    /// `rx_dropped` + `rx_missed_errors` of an interface, and the second of these.
-    pub(super) fn dropped(&self, host: &dyn Host, raw: &RawNic) -> Option<(u64, u64)> {
+    /// `rx_dropped` + `rx_missed_errors` of an interface.
+    pub(super) fn dropped(&self, host: &dyn Host, raw: &RawNic) -> Option<u64> {
         if let Some(row) = self.get(raw) {
-            return Some((row.rx_dropped, 0));
+            return Some(row.rx_dropped);
         }
-        let missed = statistic(host, raw, "rx_missed_errors")?;
-        Some((statistic(host, raw, "rx_dropped")?.saturating_add(missed), missed))
+        let [missed, dropped] = ["rx_missed_errors", "rx_dropped"].map(|file| statistic(host, raw, file));
+        Some(missed?.saturating_add(dropped?))
     }
 }
 
@@ -205,32 +234,63 @@ fn statistic(host: &dyn Host, raw: &RawNic, file: &str) -> Option<u64> {
     read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
 }
 
+/// Counters of a device's losses below `statistics/` (include/uapi/linux/if_link.h). Drivers differ in the one for packets without a
+/// buffer (igb: `rx_fifo_errors`), and `rx_dropped` may contain it (ena); the stack adds what it drops at a backlog and what
+/// no protocol takes.
+pub(crate) const DEVICE_LOSSES: [&str; 4] =
+    ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+
+/// Those of virtual interfaces, also in `/proc/net/dev`: packets that a veth could not give to its other end are in
+/// `tx_dropped`.
+pub(crate) const VIRTUAL_LOSSES: [&str; 2] = ["rx_dropped", "tx_dropped"];
+
 fn nic(
     host: &dyn Host,
     raw: &RawNic,
     virtuals: &VirtualNics,
     queues: &queue_counts::ByKernel,
 ) -> Option<NicCounters> {
-    let rx_queues = queue_counts::receive_queues(host, raw, queues);
+    let queue_counts::Counted { rx_queues, limited, losses: of_driver } =
+        queue_counts::counted(host, raw, queues);
     if let Some(row) = virtuals.get(raw) {
-        let parse::NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets } = *row;
-        let lost = NicCounters { rx_dropped, rx_queues, ..NicCounters::default() };
-        return Some(NicCounters { rx_packets, rx_bytes, tx_packets, tx_bytes, ..lost });
+        let parse::NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets, tx_dropped } = *row;
+        let losses = VIRTUAL_LOSSES.map(str::to_owned).into_iter().zip([rx_dropped, tx_dropped]);
+        let losses = losses.collect();
+        return Some(NicCounters {
+            rx_packets,
+            rx_bytes,
+            tx_packets,
+            tx_bytes,
+            rx_dropped,
+            losses,
+            rx_queues,
+            limited,
+        });
     }
     let count = |file: &str| statistic(host, raw, file);
-    let (rx_dropped, rx_missed) = virtuals.dropped(host, raw)?;
-    let driver = raw.driver.known().map(String::as_str);
+    let rx_dropped = virtuals.dropped(host, raw)?;
+    // Recordings made before one was read do not have it.
+    let files: &[&str] = if raw.is_virtual() { &VIRTUAL_LOSSES } else { &DEVICE_LOSSES };
+    let losses = files.iter().filter_map(|file| Some(((*file).to_owned(), count(file)?)));
     Some(NicCounters {
         rx_packets: count("rx_packets")?,
         rx_bytes: count("rx_bytes")?,
         tx_packets: count("tx_packets")?,
         tx_bytes: count("tx_bytes")?,
         rx_dropped,
-        rx_missed,
-        // Recordings made before this was read do not have it.
-        rx_fifo: driver.and_then(|_| count("rx_fifo_errors")).unwrap_or_default(),
+        losses: losses.chain(of_driver).collect(),
         rx_queues,
+        limited,
     })
+}
+
+/// Asked if programs are, whether any is visible or not.
+fn losses(host: &dyn Host, inventory: &Inventory) -> Fact<Losses> {
+    if inventory.programs == Fact::NotAsked {
+        return Fact::NotAsked;
+    }
+    let nics = inventory.nics.known().map(Vec::as_slice).unwrap_or_default();
+    Fact::Known(Losses::take(host, nics, inventory.settings.nf_conntrack_max.known().is_some()))
 }
 
 fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {
@@ -257,7 +317,7 @@ mod tests {
     use super::{Counters, CpuCounters, per_cpu};
     use crate::sample::{Inventory, Scope};
     use rxlab_base::parse::{self, SoftnetRow};
-    use rxlab_base::units::{CpuId, Fact};
+    use rxlab_base::units::{CpuId, CpuMask, Fact};
     use rxlab_sys::RecordedHost;
 
     fn softirqs() -> Fact<BTreeMap<CpuId, parse::SoftirqRuns>> {
@@ -283,11 +343,12 @@ mod tests {
             let inventory = Inventory::take(&host, Scope::Counters);
             let mut counters = Counters::take(&host, &inventory);
             let nic = counters.nics.remove(&"eth0".parse().expect("a name")).expect("counted");
-            (nic.rx_dropped, nic.rx_missed, nic.rx_fifo)
+            let losses = ["rx_missed_errors", "rx_fifo_errors"].map(|name| nic.losses.get(name).copied());
+            (nic.rx_dropped, losses)
         };
-        assert_eq!(counted("igb", true), (43, 3, 70));
-        assert_eq!(counted("ena", true), (43, 3, 70));
-        assert_eq!(counted("igb", false), (43, 3, 0), "an old recording");
+        assert_eq!(counted("igb", true), (43, [Some(3), Some(70)]));
+        assert_eq!(counted("ena", true), (43, [Some(3), Some(70)]));
+        assert_eq!(counted("igb", false), (43, [Some(3), None]), "an old recording");
     }
 
     /// `/proc/net/dev` counts virtual interfaces; one that it lacks, and devices, have files.
@@ -310,23 +371,36 @@ mod tests {
         assert_eq!(counted.collect::<Vec<_>>(), [(7, 14, 7), (2, 5, 40), (7, 14, 7)]);
     }
 
+    fn cpus(list: &str) -> CpuMask {
+        list.parse().expect("a list")
+    }
+
     #[test]
     fn named_rows_go_to_their_cpu() {
         let row = SoftnetRow { cpu: Some(CpuId(1)), processed: 9, ..SoftnetRow::default() };
-        let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row]));
+        let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row]), None);
         assert_eq!(softnet, Fact::Known(()));
         let cpus = cpus.known().expect("known").clone();
         assert_eq!(cpus[&CpuId(1)], CpuCounters { softirqs: [0, 0, 2, 4, 0, 0, 0, 0, 0, 0], softnet: row });
         assert_eq!(cpus[&CpuId(0)].softnet.processed, 0);
     }
 
+    /// With more possible than online CPUs, packets by CPU were unknown and shown as 0.
     #[test]
-    fn unnamed_rows_count_only_when_every_cpu_has_one() {
-        let row = SoftnetRow { processed: 9, ..SoftnetRow::default() };
-        let (_, softnet) = per_cpu(softirqs(), Fact::Known(vec![row]));
-        assert!(matches!(softnet, Fact::Broken(_)));
-        let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row, row]));
-        assert_eq!(softnet, Fact::Known(()));
-        assert_eq!(cpus.known().expect("known")[&CpuId(1)].softnet.processed, 9);
+    fn unnamed_rows_are_the_online_cpus_in_order() {
+        let row = |processed| SoftnetRow { processed, ..SoftnetRow::default() };
+        let rows = || Fact::Known(vec![row(7), row(9)]);
+        let packets = |online: &str| {
+            let softirqs =
+                parse::softirqs("CPU0 CPU1 CPU2 CPU3\nNET_TX: 1 2 3 4\nNET_RX: 3 4 5 6\n").expect("valid");
+            let (counted, softnet) = per_cpu(Fact::Known(softirqs), rows(), Some(&cpus(online)));
+            let counted = counted.known().expect("known").clone();
+            softnet.known().map(|()| counted.values().map(|cpu| cpu.softnet.processed).collect::<Vec<_>>())
+        };
+        assert_eq!(packets("0-1"), Some(vec![7, 9, 0, 0]));
+        assert_eq!(packets("1,3"), Some(vec![0, 7, 0, 9]));
+        assert_eq!(packets("0-3"), None, "two rows for four CPUs");
+        let (_, softnet) = per_cpu(softirqs(), rows(), None);
+        assert!(matches!(softnet, Fact::Broken(_)), "which are online is unknown");
     }
 }

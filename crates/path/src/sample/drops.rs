@@ -24,7 +24,7 @@ impl Drops {
         let backlogs = rows.known().into_iter().flatten().enumerate();
         let virtuals = VirtualNics::take(host);
         let nics = inventory.nics.known().into_iter().flatten();
-        let nics = nics.filter_map(|raw| Some((raw.name.clone(), virtuals.dropped(host, raw)?.0)));
+        let nics = nics.filter_map(|raw| Some((raw.name.clone(), virtuals.dropped(host, raw)?)));
         Self {
             backlogs: backlogs
                 .map(|(row, columns)| (columns.cpu.map_or(row, |cpu| cpu.0 as usize), columns.dropped))

@@ -116,8 +116,8 @@ pub(super) fn take(
     }
 }
 
-/// Those of the driver's own statistics that count packets by queue, of an interface with `rx_queues` receive
-/// queues. Asked if the rest of `hardware` was.
+/// Those of the driver's own statistics that count packets by queue, losses, and what a limit of the host delayed or dropped, of
+/// an interface with `rx_queues` receive queues. Asked if the rest of `hardware` was.
 pub(super) fn queue_statistics(
     host: &dyn Host,
     nic: &NicName,
@@ -128,8 +128,11 @@ pub(super) fn queue_statistics(
         return Fact::NotAsked;
     }
     let driver = hardware.driver.known().map(|info| info.driver.as_str());
-    asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names)
-        .map(|names| QueueStatistics::new(drivers::statistics(driver), &names, rx_queues))
+    asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names).map(|names| {
+        let limits = drivers::facts(driver).limits.iter().map(|(name, _)| *name);
+        let losses: Vec<&str> = drivers::LOSSES.iter().map(|loss| loss.name).chain(limits).collect();
+        QueueStatistics::new(drivers::statistics(driver), &names, rx_queues).with_losses(&losses, &names)
+    })
 }
 
 /// `pci` is the device's function on the PCI bus.

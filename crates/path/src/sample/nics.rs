@@ -39,7 +39,7 @@ pub struct RawNic {
     pub napi: NapiSettings,
     /// Facts from driver and bus.
     pub hardware: Hardware,
-    /// Those of the driver's own statistics that count packets by queue.
+    /// Those of the driver's own statistics that are read.
     pub queue_statistics: Fact<QueueStatistics>,
 }
 

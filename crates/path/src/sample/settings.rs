@@ -53,6 +53,22 @@ pub struct Settings {
     /// for each network namespace.
     #[serde(default)]
     pub rps_default_mask: Fact<CpuMask>,
+    /// `net.core.rmem_default`: bytes of the receive buffer of a new socket, other than TCP.
+    #[serde(default)]
+    pub rmem_default: Fact<u32>,
+    /// `net.core.rmem_max`: most bytes that a program may ask for with SO_RCVBUF.
+    #[serde(default)]
+    pub rmem_max: Fact<u32>,
+    /// `net.core.somaxconn`: most connections that may wait to be accepted on one socket. For each network namespace.
+    #[serde(default)]
+    pub somaxconn: Fact<u32>,
+    /// `net.ipv4.tcp_max_syn_backlog`: most requests that may wait on one socket for the end of their handshake without
+    /// SYN cookies. For each network namespace.
+    #[serde(default)]
+    pub tcp_max_syn_backlog: Fact<u32>,
+    /// `net.netfilter.nf_conntrack_max`: most connections that are tracked; missing if none are.
+    #[serde(default)]
+    pub nf_conntrack_max: Fact<u32>,
     /// The clocksource.
     pub clocksource: Fact<Clocksource>,
     /// True if softirq time is exact (`CONFIG_IRQ_TIME_ACCOUNTING`), false if tick-sampled.
@@ -98,6 +114,11 @@ pub(super) fn take(host: &dyn Host) -> Settings {
         busy_poll: core("busy_poll"),
         busy_read: core("busy_read"),
         rps_default_mask: read::cpu_mask(host, "proc/sys/net/core/rps_default_mask"),
+        rmem_default: core("rmem_default"),
+        rmem_max: core("rmem_max"),
+        somaxconn: core("somaxconn"),
+        tcp_max_syn_backlog: read::number(host, "proc/sys/net/ipv4/tcp_max_syn_backlog"),
+        nf_conntrack_max: read::number(host, "proc/sys/net/netfilter/nf_conntrack_max"),
         clocksource: clocksource(host),
         exact_softirq_time: identity::exact_softirq_time(host),
         nohz_full: read::parsed(host, "sys/devices/system/cpu/nohz_full", nohz_full),

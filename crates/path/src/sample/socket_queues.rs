@@ -1,10 +1,12 @@
 //! Queues of public sockets, and those of one process in two samples.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, Transport, listeners, read};
+use super::{Counters, Transport, listeners, processes, read};
+use crate::evidence::LOST;
 use rxlab_base::parse::{self, NetSocket};
 use rxlab_base::units::Fact;
 use rxlab_sys::{Host, Query};
@@ -34,6 +36,73 @@ pub struct HeldRates {
     /// Connections to the port with unread data in the second sample; not asked of UDP, nor if the queue
     /// suffices.
     pub unread: Fact<u32>,
+}
+
+/// A public socket that had no room for what arrived.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LosingSocket {
+    /// TCP, listening, or UDP, not connected.
+    pub transport: Transport,
+    /// Local address; unspecified for a socket bound to all addresses.
+    pub address: IpAddr,
+    /// Local port in host byte order.
+    pub port: u16,
+    /// Connections or packets per second that it had no room for.
+    pub dropped: f64,
+    /// In the first sample: connections waiting to be accepted (TCP), or bytes waiting to be read (UDP).
+    pub queued_before: u64,
+    /// The same in the second sample.
+    pub queued: u64,
+    /// Most that may wait: connections (TCP); `None` if not reported.
+    pub limit: Option<u64>,
+    /// The processes that hold it, by number, with their names; empty if none of the visible ones does.
+    pub owners: Vec<(u32, String)>,
+}
+
+/// Losing sockets that are looked up.
+const LOSING: usize = 16;
+
+/// The public sockets that lost at least one packet or connection per second between `before` and `after`, which is later
+/// and just read from `host`; most losses first. Files of processes are read only if there is one.
+pub fn losing_sockets(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec<LosingSocket>> {
+    let seconds = after.taken_ns.saturating_sub(before.taken_ns) as f64 / 1e9;
+    before.sockets.clone().and_then(|then| {
+        after.sockets.clone().map(|now| {
+            let losing = now.iter().filter_map(|(inode, (transport, now))| {
+                let (_, then) = then.get(inode).filter(|(_, then)| then.port == now.port)?;
+                let dropped = now.dropped.saturating_sub(then.dropped) as f64 / seconds;
+                (dropped >= LOST)
+                    .then_some(LosingSocket {
+                        transport: *transport,
+                        address: now.address,
+                        port: now.port,
+                        dropped,
+                        queued_before: then.queued,
+                        queued: now.queued,
+                        limit: now.limit,
+                        owners: Vec::new(),
+                    })
+                    .map(|socket| (*inode, socket))
+            });
+            let mut losing: Vec<(u64, LosingSocket)> = losing.collect();
+            losing.sort_by(|(_, a), (_, b)| b.dropped.total_cmp(&a.dropped));
+            losing.truncate(LOSING);
+            if !losing.is_empty() {
+                name_owners(host, &mut losing);
+            }
+            losing.into_iter().map(|(_, socket)| socket).collect()
+        })
+    })
+}
+
+fn name_owners(host: &dyn Host, losing: &mut [(u64, LosingSocket)]) {
+    let seen = processes::see(host);
+    for pid in &seen.programs {
+        let Ok(open) = listeners::open_sockets(host, *pid) else { continue };
+        for (_, socket) in losing.iter_mut().filter(|(inode, _)| open.contains(inode)) {
+            socket.owners.push((*pid, seen.command(host, *pid).unwrap_or_default()));
+        }
+    }
 }
 
 /// The public sockets of the sampled namespace, by inode.
@@ -105,7 +174,7 @@ fn unread(host: &dyn Host, port: u16) -> Fact<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SocketRates, held};
+    use super::{SocketRates, held, losing_sockets};
     use crate::sample::{Counters, Inventory, Scope};
     use rxlab_base::parse::one_message;
     use rxlab_base::units::{Fact, Need};
@@ -160,6 +229,22 @@ mod tests {
             |inode| format!("Num RefCount Protocol Flags Type St Inode Path\n0: 3 0 0 0001 03 {inode}\n");
         assert!(!between(&host(0, 0, 0), &more().with("proc/net/unix", unix(99))).others);
         assert!(between(&host(0, 0, 0), &more().with("proc/net/unix", unix(98))).others);
+    }
+
+    #[test]
+    fn a_socket_without_room_is_named_with_its_owner() {
+        let losing = |before: RecordedHost, after: RecordedHost| {
+            let after = after.at_ns(2_000_000_000);
+            let found = losing_sockets(&after, &look(&before), &look(&after));
+            found.known().expect("known").clone()
+        };
+        let found = losing(host(700, 4, 0), host(900, 10, 3));
+        let [socket] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((socket.port, socket.dropped, socket.queued_before, socket.queued), (53, 3.0, 700, 900));
+        assert_eq!(socket.owners, [(70, "web".to_owned())]);
+        assert_eq!(losing(host(0, 4, 0), host(0, 5, 0)), [], "one in two seconds");
+        let other = host(0, 90, 0).with("proc/net/udp", "  sl  local_address\n");
+        assert_eq!(losing(other, host(0, 90, 0)), [], "what a new socket lost may be older");
     }
 
     #[test]

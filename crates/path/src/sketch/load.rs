@@ -1,7 +1,7 @@
 //! Load of a sketched machine, and the behaviour of its devices.
 
 use super::{Sketch, cpus};
-use crate::model::{Fact, HeldRates, NicRates, ProcessRates, SocketRates, ThreadRates};
+use crate::model::{Fact, HeldRates, LosingSocket, NicRates, ProcessRates, SocketRates, ThreadRates};
 use crate::sample::Transport;
 use rxlab_base::parse::ethtool::{Coalesce, Count, Rings, Rss};
 use rxlab_base::units::CpuId;
@@ -89,6 +89,52 @@ impl Sketch {
         self.nic_rates(name, |rates| {
             rates.rx_missed = missed;
             rates.rx_dropped += missed;
+            rates.losses.insert("rx_missed_errors".to_owned(), missed);
+        })
+    }
+
+    /// Packets/s that an interface dropped.
+    pub fn dropped(self, name: &str, rate: f64) -> Self {
+        self.nic_rates(name, |rates| rates.rx_dropped += rate).counted(name, "rx_dropped", rate)
+    }
+
+    /// Growth per second of a counter of an interface's losses.
+    pub fn counted(self, name: &str, counter: &str, rate: f64) -> Self {
+        self.nic_rates(name, |rates| {
+            rates.losses.insert(counter.to_owned(), rate);
+        })
+    }
+
+    /// Growth per second of a counter of the whole network namespace, such as `UdpRcvbufErrors`.
+    pub fn lost(self, counter: &str, rate: f64) -> Self {
+        self.measured(|rates| match &mut rates.losses {
+            Fact::Known(losses) => drop(losses.rates.insert(counter.to_owned(), rate)),
+            absent => panic!("{absent:?}"),
+        })
+    }
+
+    /// A socket that drops this much per second, of process 900.
+    pub fn losing(self, transport: Transport, port: u16, dropped: f64, command: &str) -> Self {
+        let socket = LosingSocket {
+            transport,
+            address: std::net::Ipv4Addr::UNSPECIFIED.into(),
+            port,
+            dropped,
+            queued_before: 0,
+            queued: 0,
+            limit: None,
+            owners: vec![(900, command.to_owned())],
+        };
+        self.measured(|rates| match &mut rates.losing {
+            Fact::Known(losing) => losing.push(socket),
+            absent => panic!("{absent:?}"),
+        })
+    }
+
+    /// Packets/s over a limit of the host, by the statistic.
+    pub fn limited(self, name: &str, statistic: &str, rate: f64) -> Self {
+        self.nic_rates(name, |rates| {
+            rates.limited.insert(statistic.to_owned(), rate);
         })
     }
 

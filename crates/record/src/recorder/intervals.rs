@@ -4,11 +4,11 @@ use super::reader::{Replay, Replayed, WindowError};
 use super::storage::Storage;
 use super::writer::without_programs;
 use rxlab_base::units::Fact;
-use rxlab_path::model::{Model, ProcessRates, Rates};
-use rxlab_path::sample::{Counters, Inventory, Scope, busiest};
+use rxlab_path::model::{LosingSocket, LossRates, Model, ProcessRates, Rates};
+use rxlab_path::sample::{Counters, Inventory, Scope, busiest, losing_sockets};
 
-/// One interval after another. Settings and programs are those of the latest full sample, so the programs of an interval
-/// are those of the ten seconds before.
+/// One interval after another. Settings, programs and losses at sockets are those of the latest full sample, so those of an
+/// interval are from the ten seconds before.
 pub struct Intervals<'a, S> {
     replay: Replay<'a, S>,
     /// The receive path of the latest interval.
@@ -16,7 +16,15 @@ pub struct Intervals<'a, S> {
     inventory: Option<Inventory>,
     before: Option<Counters>,
     full: Option<Counters>,
-    programs: Fact<Vec<ProcessRates>>,
+    latest: BetweenFull,
+}
+
+/// What only full samples have, between the latest two.
+#[derive(Default)]
+struct BetweenFull {
+    processes: Fact<Vec<ProcessRates>>,
+    losses: Fact<LossRates>,
+    losing: Fact<Vec<LosingSocket>>,
 }
 
 impl<'a, S: Storage> Intervals<'a, S> {
@@ -24,13 +32,13 @@ impl<'a, S: Storage> Intervals<'a, S> {
     pub fn new(replay: Replay<'a, S>) -> Self {
         let nothing = rxlab_sys::RecordedHost::new();
         let model = Model::new(&Inventory::take(&nothing, Scope::Path));
-        Self { replay, model, inventory: None, before: None, full: None, programs: Fact::NotAsked }
+        Self { replay, model, inventory: None, before: None, full: None, latest: BetweenFull::default() }
     }
 
     /// Takes a tick; the rates since the one before, if it follows one.
     fn take(&mut self, tick: &Replayed) -> Option<Rates> {
         if tick.is_first {
-            (self.before, self.full, self.programs) = (None, None, Fact::NotAsked);
+            (self.before, self.full, self.latest) = (None, None, BetweenFull::default());
         }
         if tick.is_full {
             let inventory = Inventory::take(&tick.host, Scope::Load);
@@ -45,15 +53,24 @@ impl<'a, S: Storage> Intervals<'a, S> {
         };
         if tick.is_full {
             if let Some(full) = &self.full
-                && Rates::between(full, &counters).is_ok()
+                && let Ok(rates) = Rates::between(full, &counters)
             {
-                self.programs = busiest(&tick.host, full, &counters);
+                self.latest = BetweenFull {
+                    processes: busiest(&tick.host, full, &counters),
+                    losses: rates.losses,
+                    losing: losing_sockets(&tick.host, full, &counters),
+                };
             }
             self.full = Some(counters.clone());
         }
         let rates = self.before.as_ref().and_then(|before| Rates::between(before, &counters).ok());
-        let rates =
-            rates.map(|rates| Rates { processes: self.programs.clone(), ..rates.accounted(inventory) });
+        let BetweenFull { processes, losses, losing } = &self.latest;
+        let rates = rates.map(|rates| Rates {
+            processes: processes.clone(),
+            losses: losses.clone(),
+            losing: losing.clone(),
+            ..rates.accounted(inventory)
+        });
         self.before = Some(counters);
         rates
     }

@@ -13,7 +13,7 @@ use super::storage::Storage;
 use super::tick::{Keys, Tick};
 use rxlab_base::atomic::if_there;
 use rxlab_base::units::Fact;
-use rxlab_path::sample::{Counters, Inventory, Scope, busiest};
+use rxlab_path::sample::{Counters, Inventory, Scope, busiest, losing_sockets};
 use rxlab_sys::{Host, RecordingHost};
 
 /// Suffix of a log.
@@ -421,6 +421,7 @@ fn take(host: &dyn Host, at_ms: i64, state: &State, log: Option<&Log>) -> Taken 
     };
     if let (true, Some(log)) = (is_full, log) {
         busiest(&observer, &log.full.1, &counters);
+        losing_sockets(&observer, &log.full.1, &counters);
     }
     let Seen { observed, now_ns } = observer.finish();
     Taken { tick: Tick { at_ms, now_ns, is_full, changes: state.changes(observed) }, inventory, counters }

@@ -144,7 +144,8 @@ fn class(path: &str) -> Class {
         ["proc", "sys", "kernel", "random", "boot_id"] => Class::BootId,
         ["proc", .., "net", "tcp" | "tcp6" | "udp" | "udp6"] => Class::Sockets,
         ["proc", .., "net", "unix"] => Class::UnixSockets,
-        ["proc", .., "net", "softnet_stat" | "dev"] => Class::Harmless,
+        ["proc", .., "net", "softnet_stat" | "dev" | "snmp" | "snmp6" | "netstat"] => Class::Harmless,
+        ["proc", "net", "stat", _] => Class::Harmless,
         ["proc", "sys" | "irq" | "pressure", ..] => Class::Harmless,
         ["proc", "stat" | "softirqs" | "interrupts"] => Class::Harmless,
         ["proc", _, "comm" | "schedstat" | "cgroup" | "status" | "stat"] => Class::Harmless,
@@ -168,6 +169,7 @@ fn class(path: &str) -> Class {
         ["netlink", "sock_diag", "tcp-listeners" | "tcp6-listeners"] => Class::SockDiag,
         ["netlink", "sock_diag", "tcp-connections" | "tcp6-connections", _] => Class::SockDiag,
         ["netlink", "route", "link-get"] => Class::Links,
+        ["netlink", "route", "qdisc-get"] => Class::Harmless,
         ["netlink", "route", "nsid-get", _] => Class::Harmless,
         _ => Class::Unknown,
     }

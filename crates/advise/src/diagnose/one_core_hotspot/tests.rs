@@ -221,7 +221,7 @@ fn packets_of_another_namespace_are_not_blamed_on_what_is_seen() {
     assert!(found[0].why.contains("inferred, not counted"), "{}", found[0].why);
     assert_eq!(
         found[0].seen()[2],
-        "IRQ 99 (eno1-TxRx-0) fires 20,000 times/s on CPU 5: a device of no interface here"
+        "IRQ 99 (eno1-TxRx-0) fires 20,000 times/s on CPU 5: a NIC's, of no interface here"
     );
     let blamed = |(model, rates): (rxlab_path::model::Model, rxlab_path::model::Rates)| {
         RULE.findings(&model, &rates)[0].nic.clone()
@@ -280,14 +280,31 @@ fn masks_that_lead_every_queue_to_one_cpu_are_to_be_removed() {
     );
 }
 
-/// The cause did not mention that half of the packets came by another interrupt.
+/// A CPU whose own interfaces bring all its packets was said to have those of another network namespace as well; so was one
+/// with the interrupt of a disk.
 #[test]
-fn an_interrupt_of_another_namespace_is_named() {
-    let host = Sketch::case_a().measured(|rates| {
-        let per_cpu = [(CpuId(2), 2e4)].into();
-        rates.irqs.push(IrqRates { irq: IrqId(500), action: "eth9".to_owned(), per_cpu });
-    });
-    assert!(host.finding(&RULE).why.ends_with("; IRQ 500 of another network namespace lands here too"));
+fn an_interrupt_is_of_another_namespace_only_if_packets_are_missing_and_a_nic_s() {
+    let words = |action: &str, here: f64| {
+        let host = Sketch::case_a().rps("eth0", "2").receives(2, 0.98, here).measured(|rates| {
+            let per_cpu = [(CpuId(2), 2e4)].into();
+            rates.irqs.push(IrqRates { irq: IrqId(500), action: action.to_owned(), per_cpu });
+        });
+        let found = host.finding(&RULE);
+        (found.why, found.evidence.iter().map(|seen| seen.text.clone()).collect::<String>())
+    };
+    const NAMED: &str = "; IRQ 500 of another network namespace lands here too";
+    let (why, _) = words("eth9-TxRx-0", 1e5);
+    assert!(why.ends_with(NAMED), "{why}");
+    for (action, here) in [("eth9-TxRx-0", 42_000.0), ("nvme0q3", 1e5), ("46000000.ethernet", 1e5)] {
+        let (why, seen) = words(action, here);
+        assert!(!why.contains("another network namespace"), "{action}: {why}");
+        assert!(
+            seen.contains(&format!(
+                "IRQ 500 ({action}) fires 20,000 times/s on CPU 2: whose it is is not known"
+            )),
+            "{seen}"
+        );
+    }
 }
 
 /// On ARM a timer is a numbered interrupt, which fires on every CPU.

@@ -8,7 +8,7 @@ use super::{CpuRegime, Family, FamilyGain, Planned};
 use crate::diagnose::Finding;
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, recipient, table_part};
 use crate::diagnose::irq_on_wrong_node;
-use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
+use crate::diagnose::places::{cores, forwards, full_readers, handed_over, node, of_node};
 use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use rxlab_base::number::{count, cpus_text, percent, plural};
@@ -65,7 +65,12 @@ pub(super) fn judged(
                 Err(why) => (mask_finding(findings, nic).ok_or(why), None),
             };
             let (handed, full) = (is_polled_only(model, rates, queue, hot), full_readers(rates, hot.cpu));
-            let rfs = rfs(model, nic, rps.is_ok(), handed, full);
+            let rfs = if forwards(rates) {
+                Err("as many packets are sent as received, and no CPU runs a program that may read them"
+                    .to_owned())
+            } else {
+                rfs(model, nic, rps.is_ok(), handed, full)
+            };
             (rps, rfs, cpus)
         }
     };

@@ -40,6 +40,18 @@ fn devices() -> Vec<Host> {
         let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.95, 9e4);
         sketch.device("eth1", &[0, 1, 2, 3]).queue_traffic("eth1", &[10.0, 10.0, 200.0, 10.0])
     };
+    let priced = |packets| {
+        let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", packets).rps("eth0", "3-6");
+        sketch.receives(2, 0.6, packets).all_receive("3-6", 0.3, packets / 4.0)
+    };
+    let base = |time| {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 4e4);
+        sketch.all_receive("0-1", time + 0.1, 2e4).all_receive("2-7", time, 20.0)
+    };
+    let over = |rate| {
+        let sketch = Sketch::new(8).device("eth0", &[2]).driver("eth0", "ena").traffic("eth0", 9e4);
+        sketch.receives(2, 0.45, 9e4).limited("eth0", "pps_allowance_exceeded", rate)
+    };
     let link = |bytes| {
         let sketch = Sketch::new(32).device("eth0", &[0, 1, 2, 3]).traffic("eth0", 3e5);
         sketch.speed("eth0", 1000).bytes("eth0", bytes, 0.0)
@@ -54,6 +66,29 @@ fn devices() -> Vec<Host> {
             rates.cpus[2].user = 0.5;
             receives(rates, 2, 0.49);
         }),
+        Host::new("a firewall of thousands of rules", priced(8e3), &["one-core-hotspot"]),
+        Host::new("many packets that cost little each", priced(8e4), &["costly-packets"]).lacks(
+            "costly-packets",
+            "fewer take as long",
+            |_, rates| {
+                rates.nics[0].rx_packets = 8e3;
+                rates.cpus.iter_mut().for_each(|cpu| cpu.packets /= 10.0);
+            },
+        ),
+        Host::new("timers on every CPU", base(0.2), &["one-core-hotspot"]),
+        Host::new("few timers on every CPU", base(0.05), &["not-packets"]).lacks(
+            "not-packets",
+            "they take more",
+            |_, rates| (2..8).for_each(|cpu| receives(rates, cpu, 0.2)),
+        ),
+        Host::new("an instance over its packet allowance", over(1_000.0), &["one-core-hotspot"]),
+        Host::new("an instance below its packet allowance", over(0.0), &["limited-by-the-host"]).lacks(
+            "limited-by-the-host",
+            "packets exceed it",
+            |_, rates| {
+                rates.nics[0].limited.values_mut().for_each(|rate| *rate = 2.0);
+            },
+        ),
         Host::new("a short ring and bursts", ring(0.2, 40.0), &["one-core-hotspot"]),
         Host::new("two packets lost in five seconds", ring(0.2, 0.4), &["ring-overruns"]),
         Host::new("softirq stops often, nothing is lost", squeezed(0.2, 600.0), &["ring-overruns"]),

@@ -30,6 +30,8 @@ pub struct QueueStatistics {
     pub total: usize,
     /// Those of the receive queues. Several of one queue with the same unit are added up.
     pub entries: Vec<QueueStatistic>,
+    /// Positions of statistics that count losses, and the pattern of their name. Those of one pattern are added up.
+    pub losses: Vec<(usize, &'static str)>,
 }
 
 /// Names of the statistics of a receive queue. `#` in a name is the queue's number.
@@ -56,16 +58,40 @@ impl QueueStatistics {
         let mut fitting = patterns.into_iter().map(|pattern| pattern.entries(names, queues));
         // One pattern only: a driver with a count under two names must not count twice.
         let entries = fitting.find(|entries| entries.iter().any(|entry| entry.counted == Counted::Packets));
-        Self { total: names.len(), entries: entries.unwrap_or_default() }
+        Self { total: names.len(), entries: entries.unwrap_or_default(), losses: Vec::new() }
+    }
+
+    /// Adds the positions of losses: `patterns` are their names, in which `#` is a number.
+    #[must_use]
+    pub fn with_losses(self, patterns: &[&'static str], names: &[String]) -> Self {
+        let names = names.iter().enumerate();
+        let losses =
+            names.filter_map(|(at, name)| Some((at, *patterns.iter().find(|loss| fits(loss, name.trim()))?)));
+        Self { losses: losses.collect(), ..self }
+    }
+
+    /// Counts of losses by the pattern of their name, from the statistics' values.
+    pub fn lost(&self, values: &[u64]) -> Result<BTreeMap<String, u64>, WireError> {
+        self.check(values)?;
+        let mut lost = BTreeMap::new();
+        for (position, name) in &self.losses {
+            let sum: &mut u64 = lost.entry((*name).to_owned()).or_default();
+            *sum = sum.wrapping_add(values.get(*position).copied().unwrap_or_default());
+        }
+        Ok(lost)
+    }
+
+    fn check(&self, values: &[u64]) -> Result<(), WireError> {
+        if values.len() == self.total {
+            return Ok(());
+        }
+        Err(WireError::new(format!("{} statistics, expected {}", values.len(), self.total)))
     }
 
     /// The counters of each queue, from the statistics' values. Queues without a packet count are
     /// left out.
     pub fn counters(&self, values: &[u64]) -> Result<BTreeMap<u32, QueueCounters>, WireError> {
-        if values.len() != self.total {
-            let moved = format!("{} statistics, expected {}", values.len(), self.total);
-            return Err(WireError::new(moved));
-        }
+        self.check(values)?;
         let mut queues: BTreeMap<u32, [Option<u64>; 3]> = BTreeMap::new();
         for entry in &self.entries {
             let value = values.get(entry.position);
@@ -75,9 +101,20 @@ impl QueueStatistics {
             *sum = Some(sum.unwrap_or(0).wrapping_add(*value));
         }
         let counters = |[packets, bytes, drops]: [Option<u64>; 3]| {
-            Some(QueueCounters { packets: packets?, bytes, drops })
+            Some(QueueCounters { packets: packets?, bytes, drops, limited: None })
         };
         Ok(queues.into_iter().filter_map(|(queue, sums)| Some((queue, counters(sums)?))).collect())
+    }
+}
+
+/// True if a name is that of a pattern, with a number in place of its `#`.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('#') {
+        None => name == pattern,
+        Some((before, after)) => {
+            let number = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            number.is_some_and(|number| digits::<u32>(number).is_some())
+        }
     }
 }
 
@@ -161,6 +198,17 @@ mod tests {
         assert_eq!(counters(&[HEADED, NUMBERED], &names, 1), [(0, 100, Some(102), None)]);
         assert_eq!(counters(&[NUMBERED], &["rx0_drops", "rx0_kicks"], 1), [], "no count of packets");
         assert_eq!(counters(&[], &names, 1), []);
+    }
+
+    #[test]
+    fn losses_of_all_queues_are_added_up() {
+        let names = ["rx_overruns", "queue_0_rx_bad", "queue_1_rx_bad", "queue_x_rx_bad", "rx_packets"];
+        let names: Vec<String> = names.map(str::to_owned).into();
+        let patterns = ["rx_overruns", "queue_#_rx_bad"];
+        let statistics = QueueStatistics::new(&[], &names, 1).with_losses(&patterns, &names);
+        let lost = statistics.lost(&[7, 20, 3, 100, 1000]).expect("as many values");
+        assert_eq!(lost, [("rx_overruns".to_owned(), 7), ("queue_#_rx_bad".to_owned(), 23)].into());
+        assert!(statistics.lost(&[7]).is_err());
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use anstyle::{AnsiColor, Style};
 
 use crate::report::action::action;
-use crate::report::live::drops;
 use crate::report::text::{BAD, CAUTION, NOTE, columns, command_lines, paragraph};
 use rxlab_advise::diagnose::{Finding, Severity, ThreadRoom};
 use rxlab_advise::doctor::DoctorReport;
@@ -67,7 +66,9 @@ impl<'a> Page<'a> {
             let refused = report.refused.iter().filter(|_| !report.findings.is_empty());
             refused.for_each(|why| page.labelled("note", &format!("no further verdict: {why}")));
             report.notes.iter().for_each(|note| page.labelled("note", note));
-            report.gaps.iter().for_each(|gap| page.labelled("gap", gap));
+            report.load.ledger.in_lines().iter().for_each(|line| page.labelled("lost", line));
+            let unread = report.load.ledger.gaps();
+            report.gaps.iter().chain(&unread).for_each(|gap| page.labelled("gap", gap));
         }
         page
     }
@@ -159,7 +160,9 @@ impl<'a> Page<'a> {
         } else if let Some(regime) = &report.regime
             && let Some(cpu) = regime.cpus.first()
         {
-            let (hottest, machine) = (times(room(cpu.receive)), times(report.load.headroom.machine));
+            let machine =
+                report.load.headroom.map_or_else(|| "unknown".to_owned(), |room| times(room.machine));
+            let hottest = times(room(cpu.receive));
             let cpu = cpu.cpu;
             let line = match thread {
                 Some(thread) => {
@@ -266,14 +269,14 @@ fn thread_room(thread: &ThreadRoom) -> String {
 /// The result without findings, with the figures behind it.
 pub fn nothing(report: &DoctorReport) -> String {
     let load = &report.load;
-    format!(
-        "{}: busiest CPU {} in softirq, {} packets/s, {} ({})",
-        report.verdict(),
-        percent(load.receive_time),
-        count(load.packets),
-        drops(load.dropped),
-        look(report)
-    )
+    let figures = [
+        load.receive_time.map(|time| format!("busiest CPU {} in softirq", percent(time))),
+        load.packets.map(|packets| format!("{} packets/s", count(packets))),
+        Some(load.ledger.in_words()),
+    ];
+    let figures: Vec<String> = figures.into_iter().flatten().collect();
+    let colon = if figures.is_empty() { "" } else { ": " };
+    format!("{}{colon}{} ({})", report.verdict(), figures.join(", "), look(report))
 }
 
 /// Length of the sample.

@@ -62,7 +62,7 @@ pub const FAMILIES: &[Family] = &[
         help: "Multiple of the load in the latest sample that fits until the CPU with the most receive work is full \
                (hottest_cpu), or all CPUs are (machine); at most 1000.",
         read: |all| {
-            let headroom = all.judged.as_ref().map(|judged| judged.headroom);
+            let headroom = all.judged.as_ref().and_then(|judged| judged.headroom);
             let limits = headroom.map(|room| [("hottest_cpu", room.hottest), ("machine", room.machine)]);
             reals(limits.into_iter().flatten())
         },

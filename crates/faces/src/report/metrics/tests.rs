@@ -28,7 +28,7 @@ fn exposition(sketch: Sketch) -> Exposition {
         ended: 1_790_000_000.5,
         seconds: rates.seconds,
         receive_time: rates.cpus.iter().map(|cpu| (cpu.cpu, receive_time(cpu))).collect(),
-        headroom: headroom(&rates),
+        headroom: Some(headroom(&rates)),
         findings: diagnose(&model, &rates),
         gaps: 1,
     };
@@ -65,7 +65,7 @@ fn counters(model: &Model) -> Counters {
     let counted = CpuCounters { softirqs: [0, 0, 2, 40, 0, 0, 0, 0, 0, 0], softnet };
     let irqs = model.nics.iter().flat_map(|nic| &nic.rx).flat_map(|queue| &queue.irqs);
     let line = InterruptLine { counts: [(CpuId(0), 12)].into(), text: "chip".to_owned() };
-    let queue = QueueCounters { packets: 30, drops: Some(4), bytes: None };
+    let queue = QueueCounters { packets: 30, drops: Some(4), ..QueueCounters::default() };
     let nics = model.nics.iter().map(|nic| {
         let rx_queues = nic.rx.iter().map(|rx| (rx.index, queue)).collect();
         (nic.name.clone(), NicCounters { rx_packets: 60, rx_queues, ..NicCounters::default() })

@@ -24,8 +24,11 @@ pub(super) fn lines(model: &Model, notes: &mut Footnotes) -> String {
 }
 
 fn cpus(model: &Model, notes: &mut Footnotes) -> String {
-    let mut parts =
-        vec![format!("kernel {}", model.identity.kernel), format!("CPUs {}", list(&model.online()))];
+    let cpus = match &model.unknown_cpus {
+        Some(why) => format!("CPUs unknown ({why})"),
+        None => format!("CPUs {}", list(&model.online())),
+    };
+    let mut parts = vec![format!("kernel {}", model.identity.kernel), cpus];
     let offline: CpuMask = model.cpus.iter().filter(|cpu| !cpu.online).map(|cpu| cpu.id).collect();
     if !offline.is_empty() {
         parts.push(format!("offline {offline}"));

@@ -54,8 +54,13 @@ pub(super) fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuR
     }
 }
 
-/// Adds the events counted in between.
-pub(super) fn add_events(rates: CpuRates, previous: &Counters, current: &Counters, seconds: f64) -> CpuRates {
+/// Adds the events counted in between; those of softnet_stat only if both samples have it.
+pub(super) fn add_events(
+    rates: CpuRates,
+    previous: &Counters,
+    current: &Counters,
+    (seconds, has_softnet): (f64, bool),
+) -> CpuRates {
     let counters = |of: &Counters| of.cpus.known().and_then(|cpus| cpus.get(&rates.cpu).copied());
     let ran = |of: &Counters| of.ksoftirqd_ns.get(&rates.cpu).copied();
     let ksoftirqd = match (ran(previous), ran(current)) {
@@ -68,7 +73,8 @@ pub(super) fn add_events(rates: CpuRates, previous: &Counters, current: &Counter
     let wide = |field: fn(&CpuCounters) -> u64| field(&after).wrapping_sub(field(&before)) as f64 / seconds;
     // The kernel's softnet counters are 32 bits wide: their difference is right modulo 2^32.
     let narrow = |field: fn(&SoftnetRow) -> u32| {
-        f64::from(field(&after.softnet).wrapping_sub(field(&before.softnet))) / seconds
+        let grown = field(&after.softnet).wrapping_sub(field(&before.softnet));
+        if has_softnet { f64::from(grown) / seconds } else { 0.0 }
     };
     CpuRates {
         net_rx: wide(|c| c.runs(NET_RX)),

@@ -1,0 +1,389 @@
+//! The ledger of lost packets: each counter that the kernel has for them, from the wire to the program, and what was not
+//! read of it.
+//!
+//! "No drops" is true of a machine only if every stage was read: [`Ledger::verdict`] decides that, and nothing else.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::drivers::{LossKind, loss_kind};
+use crate::model::{Fact, Model, Nic, NicKind, NicRates, Rates};
+use crate::sample::{COUNTERS, DEVICE_LOSSES, FILTERS, Meaning, VIRTUAL_LOSSES, reason};
+pub use crate::sample::{Stage, Unread};
+use rxlab_base::number::count;
+use rxlab_base::units::NicName;
+
+/// Losses of a machine between two samples.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Ledger {
+    /// Counters that grew, from the wire to the program.
+    pub lines: Vec<Line>,
+    /// Sources that were not read.
+    pub unread: Vec<Unread>,
+    /// Lost packets and connections per second, each counted once: a lower bound, because several counters may have the
+    /// same packet.
+    pub per_second: f64,
+}
+
+/// A counter that grew.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Line {
+    /// Place of the loss.
+    pub stage: Stage,
+    /// The interface that counts it, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic: Option<NicName>,
+    /// Name of the counter.
+    pub counter: String,
+    /// Its growth per second.
+    pub per_second: f64,
+    /// False for an event that precedes a loss, and for packets that another counter has as well.
+    pub is_loss: bool,
+}
+
+/// Losses in a word or two.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Verdict {
+    /// Packets or connections per second.
+    Lost(f64),
+    /// Every source was read, and none grew.
+    None,
+    /// What was read did not grow.
+    Unknown,
+}
+
+/// Kinds of virtual interfaces that hand what they send to a receiver on this machine: the other end, a virtual
+/// machine, or, of an ifb, the stack. What others send and drop is not received by anyone here.
+const HANDING_OVER: [&str; 4] = ["veth", "netkit", "tun", "ifb"];
+
+impl Ledger {
+    /// The ledger of the interfaces in `model`, which must be of the same machine as the rates.
+    pub fn new(model: &Model, rates: &Rates) -> Self {
+        let mut ledger = Self::default();
+        let backlog = backlog(rates);
+        let (mut device, mut received, mut sent) = (0.0, 0.0, 0.0);
+        let mut missing: BTreeMap<(Stage, &str), Vec<&NicName>> = BTreeMap::new();
+        for nic in &model.nics {
+            let Some(counted) = rates.nic(&nic.name) else {
+                missing.entry((Stage::Interface, "counters")).or_default().push(&nic.name);
+                continue;
+            };
+            for counter in expected(nic).filter(|counter| !counted.losses.contains_key(*counter)) {
+                missing.entry((stage(nic, counter), counter)).or_default().push(&nic.name);
+            }
+            let by_device = by_device(nic, counted);
+            device += by_device;
+            let own = by_interface(nic, counted, by_device);
+            (received, sent) = (received + own.received, sent + own.sent);
+            ledger.add_interface(nic, counted);
+        }
+        ledger.unread.extend(missing.into_iter().map(|((stage, counter), nics)| Unread {
+            stage,
+            source: format!("{counter} of {}", named(&nics)),
+            why: "missing".to_owned(),
+        }));
+        ledger.line(Stage::Backlog, None, "softnet_stat dropped", backlog, true);
+        let gap = rates.gaps.iter().find_map(|gap| gap.strip_prefix("packets by CPU: "));
+        if let Some(why) = gap.or(rates.cpus.is_empty().then_some("no CPU was counted")) {
+            let source = "/proc/net/softnet_stat".to_owned();
+            ledger.unread.push(Unread { stage: Stage::Backlog, source, why: why.to_owned() });
+        }
+        let behind = ledger.add_behind(model, rates);
+        ledger.lines.sort_by_key(|line| line.stage);
+        ledger.unread.sort_by(|a, b| (a.stage, &a.source).cmp(&(b.stage, &b.source)));
+        // What a full backlog drops is also `rx_dropped` of the interface that it came by, of any namespace, and
+        // `tx_dropped` of the other end of a veth.
+        ledger.per_second = device + received.max(sent).max(backlog) + behind;
+        ledger
+    }
+
+    fn line(&mut self, stage: Stage, nic: Option<&NicName>, counter: &str, per_second: f64, is_loss: bool) {
+        if per_second > 0.0 {
+            let (nic, counter) = (nic.cloned(), counter.to_owned());
+            self.lines.push(Line { stage, nic, counter, per_second, is_loss });
+        }
+    }
+
+    fn add_interface(&mut self, nic: &Nic, counted: &NicRates) {
+        for (counter, rate) in &counted.losses {
+            if counter == "tx_dropped" && !hands_over(nic) {
+                continue;
+            }
+            let is_loss = loss_kind(counter) != Some(LossKind::Allocation);
+            self.line(stage(nic, counter), Some(&nic.name), counter, *rate, is_loss);
+        }
+        let queues = counted.queue_drops.values().sum();
+        self.line(Stage::Device, Some(&nic.name), "drops of its queues", queues, true);
+    }
+
+    /// Adds what is lost behind the backlogs, and returns its sum.
+    fn add_behind(&mut self, model: &Model, rates: &Rates) -> f64 {
+        let Fact::Known(losses) = &rates.losses else {
+            let why = reason(&rates.losses);
+            let sources = [
+                (Stage::Tc, "queueing disciplines"),
+                (Stage::Conntrack, "/proc/net/stat/nf_conntrack"),
+                (Stage::Socket, "/proc/net/snmp"),
+            ];
+            for (stage, source) in sources {
+                self.unread.push(Unread { stage, source: source.to_owned(), why: why.clone() });
+            }
+            return 0.0;
+        };
+        self.unread.extend(losses.unread.iter().cloned());
+        if let Some(nic) = model.nics.iter().find(|nic| leads_away(nic) && rates.rx_packets(&nic.name) > 0.0)
+        {
+            self.unread.push(Unread {
+                stage: Stage::Socket,
+                source: "sockets of other network namespaces".to_owned(),
+                why: format!("{} leads to one; sample it with --netns", nic.name),
+            });
+        }
+        let mut sum = 0.0;
+        for (name, place, rate) in &losses.tc {
+            // What other interfaces send is received elsewhere.
+            if place == FILTERS || model.nic(name).is_some_and(hands_over) {
+                self.line(Stage::Tc, Some(name), place, *rate, true);
+                sum += rate;
+            }
+        }
+        for counter in &COUNTERS {
+            let rate = losses.rate(counter.name);
+            match counter.meaning {
+                Meaning::Lost => sum += rate,
+                Meaning::Sign => {}
+                Meaning::Arrived | Meaning::Level => continue,
+            }
+            self.line(counter.stage, None, counter.name, rate, counter.meaning == Meaning::Lost);
+        }
+        sum
+    }
+
+    /// The ledger of a report that has none: those of earlier versions.
+    pub fn unasked() -> Self {
+        let unread = Unread {
+            stage: Stage::Device,
+            source: "the ledger".to_owned(),
+            why: "an earlier version of rxlab wrote this report".to_owned(),
+        };
+        Self { unread: vec![unread], ..Self::default() }
+    }
+
+    /// The decision that no packet was lost, or that this is not known.
+    pub fn verdict(&self) -> Verdict {
+        if self.per_second > 0.0 {
+            Verdict::Lost(self.per_second)
+        } else if self.unread.is_empty() {
+            Verdict::None
+        } else {
+            Verdict::Unknown
+        }
+    }
+
+    /// `12 drops/s`, `no drops`, `no drops counted`: the last if a source was not read.
+    pub fn in_words(&self) -> String {
+        match self.verdict() {
+            Verdict::Lost(rate) => format!("{} drops/s", count(rate)),
+            Verdict::None => "no drops".to_owned(),
+            Verdict::Unknown => "no drops counted".to_owned(),
+        }
+    }
+
+    /// Sources that were not read, one line for each stage: `drops at sockets: /proc/net/snmp (missing)`.
+    pub fn gaps(&self) -> Vec<String> {
+        let mut stages: BTreeMap<Stage, Vec<String>> = BTreeMap::new();
+        for Unread { stage, source, why } in &self.unread {
+            stages.entry(*stage).or_default().push(format!("{source} ({why})"));
+        }
+        let line = |(stage, sources): (Stage, Vec<String>)| {
+            format!("drops, {stage}: not read: {}", sources.join(", "))
+        };
+        stages.into_iter().map(line).collect()
+    }
+
+    /// Counters that grew, one line for each stage: `socket: UdpRcvbufErrors 900/s`.
+    pub fn in_lines(&self) -> Vec<String> {
+        let mut stages: BTreeMap<Stage, Vec<String>> = BTreeMap::new();
+        for line in &self.lines {
+            let of = line.nic.as_ref().map_or(String::new(), |nic| format!("{nic} "));
+            let text = format!("{of}{} {}/s", line.counter, count(line.per_second));
+            stages.entry(line.stage).or_default().push(text);
+        }
+        stages.into_iter().map(|(stage, lines)| format!("{stage}: {}", lines.join(", "))).collect()
+    }
+}
+
+/// Packets/s that a device lost: the largest of its counters, as several may have the same packet.
+fn by_device(nic: &Nic, counted: &NicRates) -> f64 {
+    let own = counted.losses.iter().filter(|(counter, _)| {
+        stage(nic, counter) == Stage::Device && loss_kind(counter) != Some(LossKind::Allocation)
+    });
+    own.map(|(_, rate)| *rate).fold(counted.queue_drops.values().sum(), f64::max)
+}
+
+/// Packets/s that an interface dropped, and nothing else accounts for.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Dropped {
+    /// Of those that it received.
+    pub received: f64,
+    /// Of those that it sent to its other end on this machine.
+    pub sent: f64,
+}
+
+/// Packets/s that an interface dropped, less those that its device or a full backlog may have: a lower bound.
+pub fn dropped(nic: &Nic, rates: &Rates) -> Dropped {
+    let Some(counted) = rates.nic(&nic.name) else { return Dropped::default() };
+    let own = by_interface(nic, counted, by_device(nic, counted));
+    let rest = |dropped: f64| (dropped - backlog(rates)).max(0.0);
+    Dropped { received: rest(own.received), sent: rest(own.sent) }
+}
+
+fn backlog(rates: &Rates) -> f64 {
+    rates.cpus.iter().map(|cpu| cpu.dropped).sum()
+}
+
+fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64) -> Dropped {
+    let rate = |counter| counted.losses.get(counter).copied().unwrap_or_default();
+    let sent = if hands_over(nic) { rate("tx_dropped") } else { 0.0 };
+    Dropped { received: (rate("rx_dropped") - by_device).max(0.0), sent }
+}
+
+fn expected(nic: &Nic) -> impl Iterator<Item = &'static str> {
+    let counters: &'static [&'static str] =
+        if nic.kind == NicKind::Device { &DEVICE_LOSSES } else { &VIRTUAL_LOSSES };
+    let hands_over = hands_over(nic);
+    counters.iter().copied().filter(move |counter| *counter != "tx_dropped" || hands_over)
+}
+
+fn stage(nic: &Nic, counter: &str) -> Stage {
+    let is_of_interface = matches!(counter, "rx_dropped" | "tx_dropped") || nic.kind != NicKind::Device;
+    if is_of_interface { Stage::Interface } else { Stage::Device }
+}
+
+fn hands_over(nic: &Nic) -> bool {
+    nic.stack.kind.as_deref().is_some_and(|kind| HANDING_OVER.contains(&kind))
+}
+
+/// True for a veth whose other end is in another network namespace, whose sockets were not read.
+fn leads_away(nic: &Nic) -> bool {
+    nic.stack.peer.as_ref().is_some_and(|peer| peer.nic.is_none())
+}
+
+fn named(nics: &[&NicName]) -> String {
+    match nics {
+        [one] => one.to_string(),
+        [one, two] => format!("{one} and {two}"),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        [] => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ledger, Stage, Verdict};
+    use crate::model::{Fact, Peer};
+    use crate::sketch::Sketch;
+
+    fn ledger(sketch: Sketch) -> Ledger {
+        let (model, rates) = sketch.build();
+        Ledger::new(&model, &rates)
+    }
+
+    fn host() -> Sketch {
+        Sketch::new(4).device("eth0", &[0]).traffic("eth0", 6e4)
+    }
+
+    fn counters(ledger: &Ledger) -> Vec<&str> {
+        ledger.lines.iter().map(|line| line.counter.as_str()).collect()
+    }
+
+    #[test]
+    fn no_drops_is_said_of_a_machine_that_was_read_whole() {
+        let whole = ledger(host());
+        assert_eq!((whole.verdict(), whole.in_words().as_str()), (Verdict::None, "no drops"));
+        let without = |sketch: Sketch| {
+            let ledger = ledger(sketch);
+            assert_eq!(
+                (ledger.verdict(), ledger.in_words().as_str()),
+                (Verdict::Unknown, "no drops counted")
+            );
+            ledger.gaps()
+        };
+        let lacking =
+            host().nic_rates("eth0", |rates| rates.losses.retain(|name, _| name != "rx_over_errors"));
+        assert_eq!(without(lacking), ["drops, device: not read: rx_over_errors of eth0 (missing)"]);
+        let unasked = without(host().measured(|rates| rates.losses = Fact::NotAsked));
+        assert_eq!(unasked.len(), 3, "{unasked:?}");
+        let gap = "packets by CPU: /proc/net/softnet_stat: cut";
+        let backlog = without(host().measured(|rates| rates.gaps.push(gap.to_owned())));
+        assert!(
+            backlog[0].starts_with("drops, backlog: not read: /proc/net/softnet_stat (/proc"),
+            "{backlog:?}"
+        );
+        let vanished = host().measured(|rates| rates.nics.clear());
+        assert_eq!(without(vanished), ["drops, interface: not read: counters of eth0 (missing)"]);
+    }
+
+    /// A container's sockets are not those of the sampled namespace.
+    #[test]
+    fn packets_that_leave_for_another_namespace_are_followed_no_further() {
+        let away = |packets| {
+            let sketch = host().veth("veth0").traffic("veth0", packets);
+            let peer = Peer { ifindex: 2, nic: None, namespace: None };
+            ledger(sketch.edit("veth0", |nic| nic.stack.peer = Some(peer))).in_words()
+        };
+        assert_eq!((away(500.0).as_str(), away(0.0).as_str()), ("no drops counted", "no drops"));
+    }
+
+    #[test]
+    fn a_packet_is_counted_once() {
+        let lost = |sketch: Sketch| ledger(sketch).per_second;
+        assert_eq!(lost(host().missed("eth0", 300.0)), 300.0);
+        let both = host().missed("eth0", 300.0).dropped("eth0", 300.0);
+        assert_eq!(lost(both), 300.0, "ena adds them to rx_dropped");
+        let backlog = host().drops(1, 40.0).dropped("eth0", 45.0);
+        assert_eq!(lost(backlog), 45.0, "the interface counts those of the backlog too");
+        let other = host().drops(1, 40.0);
+        assert_eq!(lost(other), 40.0, "of an interface in another namespace");
+        let socket = host().lost("TcpExtListenOverflows", 9.0).lost("TcpExtListenDrops", 9.0);
+        assert_eq!(lost(socket), 9.0);
+        let sign = ledger(host().lost("early_drop", 9.0));
+        assert_eq!((sign.verdict(), counters(&sign)), (Verdict::None, vec!["early_drop"]));
+        let alloc = ledger(host().counted("eth0", "alloc_rx_page_failed", 9.0));
+        assert_eq!((alloc.verdict(), counters(&alloc)), (Verdict::None, vec!["alloc_rx_page_failed"]));
+    }
+
+    #[test]
+    fn traffic_control_drops_what_comes_and_what_goes_to_a_receiver_here() {
+        let tc = |kind: &str, place: &str| {
+            let kind = Some(kind.to_owned());
+            let sketch = host().veth("one0").edit("one0", |nic| nic.stack.kind = kind);
+            let dropped = ("one0".parse().expect("a name"), place.to_owned(), 70.0);
+            let sketch = sketch.measured(|rates| match &mut rates.losses {
+                Fact::Known(losses) => losses.tc.push(dropped),
+                absent => panic!("{absent:?}"),
+            });
+            ledger(sketch).in_words()
+        };
+        assert_eq!(tc("wireguard", "tc filters"), "70 drops/s");
+        assert_eq!(tc("veth", "tc queues"), "70 drops/s");
+        assert_eq!(tc("wireguard", "tc queues"), "no drops", "on the way out");
+    }
+
+    #[test]
+    fn every_interface_on_the_way_counts() {
+        let tunnel = |kind: &str, counter| {
+            let kind = Some(kind.to_owned());
+            let sketch = host().veth("wg0").edit("wg0", |nic| nic.stack.kind = kind);
+            ledger(sketch.counted("wg0", counter, 900.0))
+        };
+        let found = tunnel("wireguard", "rx_dropped");
+        assert_eq!((found.in_words().as_str(), found.lines[0].stage), ("900 drops/s", Stage::Interface));
+        assert_eq!(found.in_lines(), ["interface: wg0 rx_dropped 900/s"]);
+        assert_eq!(tunnel("wireguard", "tx_dropped").verdict(), Verdict::None, "sent, not received");
+        assert_eq!(tunnel("veth", "tx_dropped").verdict(), Verdict::Lost(900.0), "its other end lacks them");
+    }
+}
