@@ -7,7 +7,7 @@ use rxlab_setting::Setting;
 
 /// One value for each knob, and the file that its write changes: two files for the queue with two interrupts and for the
 /// process with two threads.
-pub(crate) const SETTINGS: [(&str, &str); 36] = [
+pub(crate) const SETTINGS: [(&str, &str); 41] = [
     ("irqbalance eth0 = banned", "socket/irqbalance/70/setup"),
     ("threaded eth0 = on", "eth0/threaded"),
     ("queue_threaded eth0/rx-1 = on", "netdev/napi-get"),
