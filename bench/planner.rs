@@ -56,6 +56,7 @@ fn model(cpus: u32, queues: u32) -> Model {
             siblings: [id & !1, id | 1].map(CpuId).into_iter().collect(),
             l3: (first..cpus.min(first + of_node)).map(CpuId).collect(),
             node: Some(id / of_node),
+            capacity: None,
         }
     };
     let address = DeviceAddress("pci:0000:00:03.0".to_owned());

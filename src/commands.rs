@@ -16,6 +16,7 @@ pub mod guard;
 pub mod history;
 pub mod interference;
 mod leftovers;
+mod listen;
 pub mod load;
 mod look;
 mod lost_time;
@@ -57,7 +58,7 @@ use clap::{FromArgMatches, Parser, Subcommand};
 use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 
 use crate::error::{CommandError, Kind, Result};
-use rxlab_setting::export::shell;
+use rxlab_base::grammar::sh;
 
 /// Find the CPU that is drowning in network receive work, try a fix on the live machine, keep it only if
 /// it is proven to help.
@@ -112,15 +113,15 @@ impl Global {
     pub fn program(&self) -> String {
         let mut words = vec!["rxlab".to_owned()];
         if self.root != Path::new("/") {
-            words.extend(["--root".to_owned(), shell(&self.root.to_string_lossy())]);
+            words.extend(["--root".to_owned(), sh::word(&self.root.to_string_lossy())]);
         }
         if let Some(netns) = &self.netns {
-            words.extend(["--netns".to_owned(), shell(netns)]);
+            words.extend(["--netns".to_owned(), sh::word(netns)]);
         }
         // The environment variable applies to the next command too.
         let is_named = std::env::var_os("RXLAB_STATE_DIR").is_some();
         if !is_named && self.state_dir != Path::new(STATE_DIR) {
-            words.extend(["--state-dir".to_owned(), shell(&self.state_dir.to_string_lossy())]);
+            words.extend(["--state-dir".to_owned(), sh::word(&self.state_dir.to_string_lossy())]);
         }
         words.join(" ")
     }

@@ -5,6 +5,7 @@
 use std::fmt;
 
 pub use rxlab_base::error::Kind;
+use rxlab_base::grammar::terminal::shown;
 
 /// Result of a command, and of what only commands call.
 pub type Result<T = (), E = CommandError> = std::result::Result<T, E>;
@@ -72,9 +73,8 @@ impl CommandError {
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A value with a line break must not look like a hint.
-        let one_line = |text: &str| text.replace('\n', " ");
-        f.write_str(&one_line(&self.message))?;
-        self.hints.iter().try_for_each(|hint| write!(f, "\n  hint: {}", one_line(hint)))
+        f.write_str(&shown(&self.message))?;
+        self.hints.iter().try_for_each(|hint| write!(f, "\n  hint: {}", shown(hint)))
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_line_break_in_a_value_does_not_start_a_hint() {
         let error = CommandError::usage("bad value `a\n  hint: b`").hint("c\nd");
-        assert_eq!(error.to_string(), "bad value `a   hint: b`\n  hint: c d");
+        assert_eq!(error.to_string(), "bad value `a\\u{a}  hint: b`\n  hint: c\\u{a}d");
     }
 
     #[test]

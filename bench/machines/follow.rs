@@ -3,7 +3,6 @@
 use rxlab_base::units::{CpuId, CpuMask, Direction};
 use rxlab_setting::{Setting, Target, set_of};
 
-use super::drivers::Named;
 use super::truth::{Irq, Nic, Rx, Truth, Tx};
 
 /// The machine after these settings.
@@ -58,6 +57,7 @@ fn one(truth: &mut Truth, setting: &Setting) {
     if knob == "irqbalance" {
         return ban(truth, at);
     }
+    let full = truth.full.clone();
     let nic = &mut truth.nics[at];
     // The second queues that mlx5 shows on 5.15 take no packets.
     let is_real =
@@ -73,12 +73,18 @@ fn one(truth: &mut Truth, setting: &Setting) {
             nic.irqs.iter_mut().enumerate().filter(|(at, _)| moved.contains(at)).for_each(|(_, irq)| {
                 irq.affinity = cpus(value);
                 let may = irq.affinity.intersection(&online);
-                // An interrupt that may stay on its CPU does.
-                irq.lands =
-                    if may.contains(irq.lands) { irq.lands } else { may.first().unwrap_or(irq.lands) };
+                // An interrupt that may stay on its CPU does, and one that finds no vector.
+                let goes = may.difference(&full).first().filter(|_| !may.contains(irq.lands));
+                irq.lands = goes.unwrap_or(irq.lands);
             });
         }
-        ("channels", _) => resize(nic, &online, value),
+        ("channels", _) => {
+            let before = nic.rx.len();
+            resize(nic, &online, value);
+            if nic.rx.len() < before {
+                free_vectors(truth);
+            }
+        }
         ("rss", _) => spread_table(nic),
         ("adaptive_rx", _) => nic.delay = nic.delay.map(|(usecs, _)| (usecs, value == "on")),
         ("rx_usecs", _) => nic.delay = nic.delay.map(|(_, adapts)| (number(value), adapts)),
@@ -103,7 +109,12 @@ pub(crate) fn irqs(nic: &Nic, target: &Target) -> Vec<usize> {
         Target::Queue { queue, .. } => {
             nic.tx.get(queue.index as usize).and_then(|tx| tx.irq).into_iter().collect()
         }
-        Target::Irq { name, .. } => (0..nic.irqs.len()).filter(|at| nic.irqs[*at].action == *name).collect(),
+        Target::Irq { name, .. } => {
+            // Those that are known to be a queue's are meant by its name only.
+            let is_queue_s = |at: usize| nic.is_told && nic.rx.iter().any(|queue| queue.irq == Some(at));
+            let named = |at: &usize| nic.irqs[*at].action == *name && !is_queue_s(*at);
+            (0..nic.irqs.len()).filter(named).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -111,6 +122,36 @@ pub(crate) fn irqs(nic: &Nic, target: &Target) -> Vec<usize> {
 fn spread_table(nic: &mut Nic) {
     let queues = u32::try_from(nic.rx.len()).expect("few");
     (0..).zip(&mut nic.table).for_each(|(entry, queue): (u32, _)| *queue = entry % queues);
+}
+
+/// Fewer queues have freed vectors: interrupts go where they were sent.
+fn free_vectors(truth: &mut Truth) {
+    truth.full = CpuMask::new();
+    for irq in truth.nics.iter_mut().flat_map(|nic| &mut nic.irqs) {
+        if !irq.affinity.contains(irq.lands) {
+            irq.lands = irq.affinity.first().unwrap_or(irq.lands);
+        }
+    }
+}
+
+/// Removes queues from the end with their interrupts.
+fn shrink(nic: &mut Nic, receive: usize, transmit: usize) {
+    let own = |nic: &Nic| {
+        nic.rx.iter().filter_map(|rx| rx.irq).chain(nic.tx.iter().filter_map(|tx| tx.irq)).collect()
+    };
+    let before: Vec<usize> = own(nic);
+    nic.rx.truncate(receive);
+    nic.tx.truncate(transmit);
+    let left: Vec<usize> = own(nic);
+    let gone = |irq: usize| before.contains(&irq) && !left.contains(&irq);
+    let moved = |irq: usize| irq - (0..irq).filter(|at| gone(*at)).count();
+    nic.rx.iter_mut().for_each(|rx| rx.irq = rx.irq.map(moved));
+    nic.tx.iter_mut().for_each(|tx| tx.irq = tx.irq.map(moved));
+    let mut at = 0;
+    nic.irqs.retain(|_| {
+        at += 1;
+        !gone(at - 1)
+    });
 }
 
 /// Another number of queues: their packets are spread over all of them, and new ones have interrupts where the
@@ -125,6 +166,7 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
     let transmit = count("combined").or(count("tx")).expect("transmit queues");
     let (packets, last) = (nic.packets(), nic.irqs.last().map_or(0, |irq| irq.number));
     let queues = u32::try_from(receive).expect("few");
+    shrink(nic, receive, transmit);
     let mut number = last;
     let mut irq = |nic: &mut Nic, action: String, queue: usize| {
         number += 1;
@@ -132,29 +174,29 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
         nic.irqs.push(Irq { number, action, affinity: online.clone(), lands });
         nic.irqs.len() - 1
     };
-    let own = (nic.name.clone(), nic.function.clone(), nic.number, nic.driver);
-    let named = |queue: usize| Named {
-        nic: &own.0,
-        function: &own.1,
-        number: own.2,
-        queue: u32::try_from(queue).expect("few"),
-        queues,
-    };
+    let driver = nic.driver;
+    let index = |at: usize| u32::try_from(at).expect("few");
     while nic.rx.len() < receive {
-        let action = (own.3.rx)(&named(nic.rx.len()));
+        let action = nic.action(driver.rx, index(nic.rx.len()), queues);
         // The bus gives channels to CPUs in turn.
         let signalled = |cpu: &CpuId| nic.rx.iter().filter(|queue| queue.signal == Some(*cpu)).count();
         let fewest = online.iter().min_by_key(signalled);
         let signal = nic.rx[0].signal.and(fewest);
-        let irq = signal.is_none().then(|| irq(nic, action, nic.rx.len()));
+        let irq = match signal {
+            Some(_) => None,
+            None if driver.has_one_for_all => nic.rx[0].irq,
+            None => Some(irq(nic, action, nic.rx.len())),
+        };
         nic.rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
     }
     while nic.tx.len() < transmit {
-        let irq = own.3.tx.map(|name| irq(nic, name(&named(nic.tx.len())), nic.tx.len()));
+        let action = driver.tx.map(|name| nic.action(name, index(nic.tx.len()), queues));
+        let irq = action.map(|action| irq(nic, action, nic.tx.len()));
         nic.tx.push(Tx { irq, xps: CpuMask::new() });
     }
     // Drivers that count blocks give all of them other names.
-    let renamed = (0..nic.rx.len()).filter_map(|at| Some((nic.rx[at].irq?, (own.3.rx)(&named(at)))));
+    let renamed =
+        (0..nic.rx.len()).filter_map(|at| Some((nic.rx[at].irq?, nic.action(driver.rx, index(at), queues))));
     let renamed: Vec<(usize, String)> = renamed.collect();
     renamed.into_iter().for_each(|(irq, action)| nic.irqs[irq].action = action);
     nic.rx.iter_mut().for_each(|queue| queue.packets = (packets / receive as f64).round());

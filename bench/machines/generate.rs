@@ -2,7 +2,7 @@
 
 use rxlab_base::units::{CpuId, CpuMask};
 
-use super::drivers::{Bus, DRIVERS, Driver, Named, driver};
+use super::drivers::{Bus, DRIVERS, Driver, STRANGE, TABLE, driver};
 use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Truth, Tx, Upper};
 use crate::random::Random;
 
@@ -29,6 +29,7 @@ pub(crate) fn generate(seed: u64) -> Truth {
         cpus: cpus(random),
         nohz: CpuMask::new(),
         cpuset: None,
+        full: CpuMask::new(),
         nics: Vec::new(),
         uppers: Vec::new(),
         veths: Vec::new(),
@@ -49,7 +50,60 @@ pub(crate) fn generate(seed: u64) -> Truth {
     if random.percent(30) {
         irqbalance(random, &mut truth);
     }
+    // Its own numbers: the machines without constraints stay as they are.
+    constrain(&mut Random::new(seed.rotate_left(32) ^ 0x5eed), &mut truth);
     truth
+}
+
+/// Adds what may not be done, to some machines.
+fn constrain(random: &mut Random, truth: &mut Truth) {
+    let before = truth.clone();
+    if random.percent(8) {
+        let slow = random.pick(&[406, 530, 1000]);
+        let part = 1 + random.below(3);
+        for cpu in &mut truth.cpus {
+            cpu.capacity = Some(if cpu.core % 4 < part { slow } else { 1024 });
+        }
+    }
+    for nic in &mut truth.nics {
+        nic.has_xdp = ["ena", "virtio_net"].contains(&nic.driver.name) && random.percent(8);
+        nic.is_fixed = nic.driver.bus == Bus::Pci && random.percent(4);
+        nic.is_managed |= nic.is_fixed;
+    }
+    if random.percent(40) {
+        // Pinned by hand there is another reason for a ban.
+        let pinned = truth.nics.iter().flat_map(|nic| &nic.irqs).filter(|irq| irq.affinity.len() == 1);
+        let pinned = pinned.fold(CpuMask::new(), |all, irq| all.union(&irq.affinity));
+        let chosen: CpuMask = truth.online().iter().filter(|_| random.percent(30)).collect();
+        if let Some(irqbalance) = &mut truth.irqbalance {
+            irqbalance.banned_cpus = chosen.difference(&pinned);
+        }
+        if truth.usable().is_empty() {
+            *truth = before;
+        }
+    }
+    if random.percent(6) {
+        exhaust(random, truth);
+    }
+}
+
+/// Sends some interrupts to CPUs that have no vectors left for them.
+fn exhaust(random: &mut Random, truth: &mut Truth) {
+    let usable: Vec<CpuId> = truth.usable().iter().collect();
+    let full: CpuMask = usable.into_iter().filter(|_| random.percent(40)).collect();
+    let is_fast = |nic: &Nic, irq: usize| {
+        let queues = nic.rx.iter().filter(|queue| queue.irq == Some(irq));
+        queues.map(|queue| queue.packets).sum::<f64>() >= 10.0
+    };
+    for nic in &mut truth.nics {
+        for at in 0..nic.irqs.len() {
+            let comes = is_fast(nic, at) && !full.contains(nic.irqs[at].lands);
+            if comes && !nic.is_fixed && random.percent(60) && !full.is_empty() {
+                nic.irqs[at].affinity = full.clone();
+                truth.full = full.clone();
+            }
+        }
+    }
 }
 
 /// A number from 1, mostly near it.
@@ -98,6 +152,7 @@ fn cpus(random: &mut Random) -> Vec<Cpu> {
             cache: node * 1024 + core % cores / of_cache,
             online: number == 0 || !has_offline || !random.percent(15),
             isolated: false,
+            capacity: None,
             program: random.pick(programs),
         }
     };
@@ -133,15 +188,19 @@ fn nics(random: &mut Random, truth: &mut Truth) {
     let kind = random.pick(&["", "", "virtio_net", "hv_netvsc", "vif", "ena"]);
     while truth.nics.len() < count as usize {
         let driver = match kind {
-            "" => random.pick(&DRIVERS.each_ref().map(|driver| driver.name)),
-            kind => kind,
+            "" => match random.below(10) {
+                0..=4 => random.pick(&DRIVERS.each_ref()),
+                5..=8 => random.pick(&TABLE.iter().collect::<Vec<_>>()),
+                _ => random.pick(&STRANGE.each_ref()),
+            },
+            kind => self::driver(kind),
         };
         let at = truth.nics.len();
-        if at > 0 && matches!(driver, "hv_netvsc") && random.percent(50) {
+        if at > 0 && driver.name == "hv_netvsc" && random.percent(50) {
             continue;
         }
-        add(random, truth, self::driver(driver));
-        if driver == "hv_netvsc" && random.percent(50) {
+        add(random, truth, driver);
+        if driver.name == "hv_netvsc" && random.percent(50) {
             let below = random.pick(&["mlx5_core", "mana", "mlx4_core"]);
             add(random, truth, self::driver(below));
             let master = truth.nics[at].name.clone();
@@ -190,7 +249,26 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
     };
     let name = if random.percent(80) { format!("eth{at}") } else { format!("enp{}s0f{at}np{at}", 65 + at) };
     let function = format!("0000:{:02x}:00.{}", 0x10 + at, at % 8);
-    let named = |queue| Named { nic: &name, function: &function, number: at, queue, queues };
+    // Two ports of one function.
+    let port = truth.nics.last().filter(|last| std::ptr::eq(last.driver, driver) && !driver.shares);
+    let port = port.filter(|_| driver.bus == Bus::Pci && random.percent(40)).cloned();
+    let function = port.as_ref().map_or(function, |port| port.function.clone());
+    let is_listed = matches!(driver.bus, Bus::Pci | Bus::Virtio) && random.percent(85);
+    // Where there is no list of the interrupts of a function, its directory is hidden.
+    let node = (driver.bus == Bus::Pci && is_listed && random.percent(80)).then_some(node);
+    let (is_listed, node) = port.as_ref().map_or((is_listed, node), |port| (port.is_listed, port.node));
+    let spans =
+        driver.name == "mlx5_core" && truth.kernel >= Kernel::V6_18 && queues > 1 && random.percent(15);
+    let own = Nic {
+        ifindex: 2 + at,
+        driver,
+        number: at,
+        counts: (random.pick(&[0, 0, 1, 3]), random.pick(&[1, 1, 2])),
+        half: spans.then(|| format!("0000:{:02x}:00.0", 0x80 + at)),
+        name: name.clone(),
+        function: function.clone(),
+        ..Nic::default()
+    };
     let is_wide = random.percent(30);
     let mut number = FIRST_IRQ + at * 300;
     let mut irqs: Vec<Irq> = Vec::new();
@@ -205,14 +283,17 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
         let cpu = lands(random, queue);
         let (irq, signal) = match driver.bus {
             Bus::Vmbus => (None, Some(cpu)),
-            _ => (Some(push((driver.rx)(&named(queue)), cpu)), None),
+            _ if driver.has_one_for_all && queue > 0 => (Some(0), None),
+            _ => (Some(push(own.action(driver.rx, queue, queues), cpu)), None),
         };
-        let own = driver.tx.map(|name| push(name(&named(queue)), lands(random, queue)));
+        let sends = driver.tx.map(|name| push(own.action(name, queue, queues), lands(random, queue)));
         rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
-        tx.push(Tx { irq: own, xps: CpuMask::new() });
+        tx.push(Tx { irq: sends, xps: CpuMask::new() });
     }
-    if let Some(own) = driver.own {
-        push(own(&named(0)), one);
+    // An interrupt of the function is there once.
+    let name = driver.own.map(|name| own.action(name, 0, queues));
+    if let Some(name) = name.filter(|name| port.is_none() || name.contains(&own.name)) {
+        push(name, one);
     }
     let counted = match random.below(3) {
         0 => Counted::Nowhere,
@@ -228,23 +309,20 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
     // gve asks for the interrupts of all queues that it may have.
     let spare = if driver.name == "gve" { 0 } else { random.pick(&[0, 0, 1, 8, 64]) };
     truth.nics.push(Nic {
-        ifindex: 2 + at,
-        driver,
-        number: at,
-        node: (driver.bus == Bus::Pci && random.percent(80)).then_some(node),
+        node,
         max_queues: (queues + spare).min(driver.most),
         rx,
         tx,
         irqs,
-        is_told: truth.kernel >= Kernel::V6_8 && random.percent(50),
-        is_listed: driver.bus != Bus::Xen && driver.bus != Bus::Vmbus && random.percent(85),
+        is_told: truth.kernel >= Kernel::V6_8 && random.percent(50) && truth.damage != Damage::NetlinkDenied,
+        is_listed,
         is_managed: random.percent(5),
+        is_fixed: false,
+        has_xdp: false,
         counted,
         table,
         delay: random.percent(70).then(|| (random.pick(&[0, 1, 3, 8, 20, 50]), random.percent(40))),
-        master: None,
-        name,
-        function,
+        ..own
     });
 }
 
@@ -342,5 +420,6 @@ fn load(random: &mut Random, truth: &mut Truth) {
 fn irqbalance(random: &mut Random, truth: &mut Truth) {
     let irqs = truth.nics.iter().flat_map(|nic| &nic.irqs).map(|irq| irq.number);
     let banned = if random.percent(30) { irqs.take(20).collect() } else { Vec::new() };
-    truth.irqbalance = Some(Irqbalance { banned, answers: random.percent(80) });
+    let banned_cpus = CpuMask::new();
+    truth.irqbalance = Some(Irqbalance { banned, banned_cpus, answers: random.percent(80) });
 }

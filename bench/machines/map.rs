@@ -46,15 +46,17 @@ fn cpus(truth: &Truth, model: &Model) -> Result<(), String> {
 
 fn device(truth: &Truth, nic: &Nic, shown: &Shown, seen: &Seen) -> Result<(), String> {
     same("node", shown.node, nic.node)?;
-    // Only the driver says how many of these queues are real.
-    let is_doubled = nic.driver.name == "mlx5_core"
-        && truth.kernel == Kernel::V5_15
-        && truth.damage == Damage::EthtoolDenied;
-    same("receive queues", shown.rx.len(), nic.rx.len() * if is_doubled { 2 } else { 1 })?;
+    let times = if is_doubled(truth, nic) { 2 } else { 1 };
+    same("receive queues", shown.rx.len(), nic.rx.len() * times)?;
     for (at, (queue, shown)) in nic.rx.iter().zip(&shown.rx).enumerate() {
         self::queue(truth, nic, (at, queue), shown, seen).map_err(|why| format!("rx-{at}: {why}"))?;
     }
     Ok(())
+}
+
+/// Only the driver says how many of its queues are real.
+fn is_doubled(truth: &Truth, nic: &Nic) -> bool {
+    nic.driver.name == "mlx5_core" && truth.kernel == Kernel::V5_15 && truth.damage == Damage::EthtoolDenied
 }
 
 fn queue(
@@ -81,7 +83,9 @@ fn queue(
     if lands.iter().any(|cpu| Some(cpu) != home) {
         return Err(format!("its interrupt is shown on CPU {lands}, is on CPU {home:?}"));
     }
-    let has_place = truth.damage != Damage::NoEffectiveAffinity && truth.damage != Damage::AffinityDenied;
+    let has_place = !nic.is_fixed
+        && truth.damage != Damage::NoEffectiveAffinity
+        && truth.damage != Damage::AffinityDenied;
     if is_known && has_place && lands.is_empty() {
         return Err(format!("the CPU of its interrupt is shown as unknown, is {home:?}"));
     }
@@ -93,11 +97,19 @@ fn is_knowable(truth: &Truth, nic: &Nic, action: &str) -> bool {
     if truth.damage.hides_interrupts() {
         return false;
     }
-    let named = action.split('-').any(|part| part == nic.name)
-        || nic.driver.bus == Bus::Virtio
-        || action.ends_with(&format!("pci:{}", nic.function));
+    let has_interface = action.split(['-', ':', ' ', '_']).any(|part| part == nic.name);
+    let named =
+        has_interface || nic.driver.bus == Bus::Virtio || action.ends_with(&format!("pci:{}", nic.function));
+    let has_ports = truth.nics.iter().filter(|other| other.function == nic.function).count() > 1;
     let is_told = nic.is_told && truth.damage != Damage::NetlinkDenied;
-    is_told || nic.driver.names_queues && (nic.is_listed || named)
+    // As many queues again without interrupts: they may be elsewhere.
+    let is_named = nic.driver.names_queues
+        && !is_doubled(truth, nic)
+        && (nic.is_listed || named)
+        && (has_interface || !has_ports)
+        // Where one interface may span two functions, nothing but the kernel says whose an interrupt is.
+        && !truth.nics.iter().any(|other| other.half.is_some() && other.driver.name == nic.driver.name);
+    is_told || is_named
 }
 
 fn stack(truth: &Truth, model: &Model) -> Result<(), String> {

@@ -32,6 +32,8 @@ pub(crate) enum Property {
     Findings,
     /// A plan keeps to usable CPUs, nodes and one mask for each CPU.
     Values,
+    /// A plan does nothing that may not be done.
+    Constraints,
     /// A plan can be applied and undone, unless the kernel refuses.
     Applies,
     /// A plan makes the hottest CPU no hotter.

@@ -50,6 +50,7 @@ pub(crate) fn check(
     }
     values(truth, seen, request, &plan).map_err(of(Property::Values))?;
     let settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
+    constraints(truth, &settings).map_err(of(Property::Constraints))?;
     if !applied(truth, seen, &plan).map_err(of(Property::Applies))? {
         return Ok(());
     }
@@ -156,7 +157,55 @@ fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<
                 masks.push((set.to_string(), mask, home, is_narrower));
             }
             Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
+                if shown.rx.get(queue.index as usize).is_none_or(|queue| queue.irqs.is_empty()) {
+                    return Err(format!("{set}: its interrupt is unknown"));
+                }
                 leaves_node(truth, request, shown.node, set, &may)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// No interrupt goes where it cannot, none leaves a fast CPU for a slow one, and no driver gets a number of queues that it
+/// refuses. CPUs that take no receive work are a matter of [`values`].
+fn constraints(truth: &Truth, settings: &[&Setting]) -> Result<(), String> {
+    let sees_places = !matches!(truth.damage, Damage::NoEffectiveAffinity | Damage::AffinityDenied)
+        && !truth.damage.hides_interrupts();
+    // Where no interrupt is noted anywhere, that of one says nothing.
+    let some_noted = truth.nics.iter().any(|nic| !nic.is_fixed && !nic.irqs.is_empty());
+    let slow: CpuMask =
+        truth.cpus.iter().filter(|cpu| cpu.capacity.is_some_and(|own| own < 800)).map(|cpu| cpu.id).collect();
+    let has_fast = truth.cpus.iter().any(|cpu| cpu.capacity == Some(1024));
+    for set in settings {
+        let Some(nic) = set.target.nic().and_then(|name| truth.nic(name.as_str())) else { continue };
+        let goes = set_of(&set.value).unwrap_or_default();
+        let lands: CpuMask = irqs(nic, &set.target).iter().map(|irq| nic.irqs[*irq].lands).collect();
+        match set.knob.as_str() {
+            "irq_affinity" if nic.is_fixed && sees_places && some_noted && !lands.is_empty() => {
+                return Err(format!("{set}: no interrupt of {} can be moved", nic.name));
+            }
+            "irq_affinity" if sees_places && !lands.is_empty() => {
+                let stays = !lands.intersection(&goes).is_empty();
+                if !stays && !goes.is_empty() && goes.difference(&truth.full).is_empty() {
+                    return Err(format!("{set}: no vectors are left on CPU {}", truth.full));
+                }
+                let node = goes.first().and_then(|cpu| truth.cpus.iter().find(|one| one.id == cpu));
+                let near = node.map(|cpu| truth.of_node(cpu.node)).unwrap_or_default();
+                let free = |cpu: &CpuId| truth.cpus.iter().any(|one| one.id == *cpu && one.program < FULL);
+                let fast = truth.usable().intersection(&near).difference(&slow).difference(&truth.full);
+                let some_fast = has_fast && fast.iter().any(|cpu| free(&cpu));
+                if some_fast && goes.difference(&slow).is_empty() && lands.intersection(&slow).is_empty() {
+                    return Err(format!("{set}: leaves a fast CPU for a slow one"));
+                }
+            }
+            "channels" if nic.has_xdp && truth.damage != Damage::NetlinkDenied => {
+                let (_, count) = set.value.rsplit_once(' ').unwrap_or(("", &set.value));
+                let count: u32 = count.parse().map_err(|_| format!("{set}: no number"))?;
+                if nic.driver.name == "virtio_net" || count > nic.max_queues / 2 {
+                    return Err(format!("{set}: the driver refuses while XDP is attached"));
+                }
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use rxlab_base::units::{CpuId, CpuMask};
 
-use super::drivers::Driver;
+use super::drivers::{DRIVERS, Driver, Name, Named};
 
 /// Kernels whose files and answers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +43,8 @@ pub(crate) struct Cpu {
     pub(crate) cache: u32,
     pub(crate) online: bool,
     pub(crate) isolated: bool,
+    /// `cpu_capacity`, if the machine has CPUs of several speeds.
+    pub(crate) capacity: Option<u32>,
     /// Part of the time that receiving leaves which programs use.
     pub(crate) program: f64,
 }
@@ -92,6 +94,10 @@ pub(crate) struct Nic {
     pub(crate) driver: &'static Driver,
     /// Address of its PCI function, also for devices of other buses.
     pub(crate) function: String,
+    /// Another function that the interrupts of every second queue belong to (multi-PF).
+    pub(crate) half: Option<String>,
+    /// Number of the first interrupt where the driver counts vectors, and the distance between two.
+    pub(crate) counts: (u32, u32),
     /// Number of its virtio or VMBus device.
     pub(crate) number: u32,
     /// None: the kernel shows -1.
@@ -106,6 +112,10 @@ pub(crate) struct Nic {
     pub(crate) is_listed: bool,
     /// True if the kernel refuses to move its interrupts.
     pub(crate) is_managed: bool,
+    /// True if its interrupt controller moves none: the kernel notes no CPU for its interrupts, and refuses.
+    pub(crate) is_fixed: bool,
+    /// True if an XDP program is attached in the driver.
+    pub(crate) has_xdp: bool,
     pub(crate) counted: Counted,
     /// RSS table; empty = none.
     pub(crate) table: Vec<u32>,
@@ -115,7 +125,45 @@ pub(crate) struct Nic {
     pub(crate) master: Option<String>,
 }
 
+impl Default for Nic {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            ifindex: 0,
+            driver: &DRIVERS[0],
+            function: String::new(),
+            half: None,
+            counts: (0, 1),
+            number: 0,
+            node: None,
+            max_queues: 0,
+            rx: Vec::new(),
+            tx: Vec::new(),
+            irqs: Vec::new(),
+            is_told: false,
+            is_listed: false,
+            is_managed: false,
+            is_fixed: false,
+            has_xdp: false,
+            counted: Counted::Nowhere,
+            table: Vec::new(),
+            delay: None,
+            master: None,
+        }
+    }
+}
+
 impl Nic {
+    /// The name of the interrupt of a queue, or of the device.
+    pub(crate) fn action(&self, name: Name, queue: u32, queues: u32) -> String {
+        let (function, queue) = match &self.half {
+            Some(half) => (if queue.is_multiple_of(2) { &self.function } else { half }, queue / 2),
+            None => (&self.function, queue),
+        };
+        let Self { name: nic, number, counts, .. } = self;
+        name.of(&Named { nic, function, number: *number, queue, queues, counts: *counts })
+    }
+
     /// The CPU that takes the packets of a queue off it.
     pub(crate) fn home(&self, queue: &Rx) -> Option<CpuId> {
         queue.irq.map(|irq| self.irqs[irq].lands).or(queue.signal)
@@ -188,6 +236,8 @@ impl Damage {
 #[derive(Debug, Clone)]
 pub(crate) struct Irqbalance {
     pub(crate) banned: Vec<u32>,
+    /// CPUs that it gives no interrupts to.
+    pub(crate) banned_cpus: CpuMask,
     /// False for one without a socket.
     pub(crate) answers: bool,
 }
@@ -200,6 +250,8 @@ pub(crate) struct Truth {
     pub(crate) nohz: CpuMask,
     /// CPUs of the root control group, if not all.
     pub(crate) cpuset: Option<CpuMask>,
+    /// CPUs without vectors for further interrupts.
+    pub(crate) full: CpuMask,
     pub(crate) nics: Vec<Nic>,
     pub(crate) uppers: Vec<Upper>,
     /// Ends of veth pairs whose other ends are in containers.
@@ -246,8 +298,14 @@ impl Truth {
     /// CPUs that may take receive work.
     pub(crate) fn usable(&self) -> CpuMask {
         let free = self.cpus.iter().filter(|cpu| cpu.online && !cpu.isolated).map(|cpu| cpu.id);
-        let free = free.collect::<CpuMask>().difference(&self.nohz);
+        let free = free.collect::<CpuMask>().difference(&self.nohz).difference(&self.banned_cpus());
         self.cpuset.as_ref().map_or(free.clone(), |own| free.intersection(own))
+    }
+
+    /// CPUs that irqbalance says it leaves alone.
+    fn banned_cpus(&self) -> CpuMask {
+        let told = self.irqbalance.as_ref().filter(|irqbalance| irqbalance.answers);
+        told.map(|irqbalance| irqbalance.banned_cpus.clone()).unwrap_or_default()
     }
 
     pub(crate) fn of_node(&self, node: u32) -> CpuMask {
@@ -324,15 +382,19 @@ impl Truth {
 /// A line for each CPU, queue and other part of the machine.
 impl fmt::Display for Truth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, nohz, cpuset, damage, cost, is_exact, sock_flows, .. } = self;
+        let Self { kernel, nohz, cpuset, full, damage, cost, is_exact, sock_flows, .. } = self;
         writeln!(f, "{kernel:?}, damage {damage:?}, {:.2} us a packet, exact {is_exact}", cost * 1e6)?;
-        writeln!(f, "nohz {nohz}, cpuset {cpuset:?}, rps_sock_flow_entries {sock_flows}")?;
+        writeln!(
+            f,
+            "nohz {nohz}, cpuset {cpuset:?}, without vectors {full}, rps_sock_flow_entries {sock_flows}"
+        )?;
         let work = self.work();
-        for Cpu { id, node, core, cache, online, isolated, program } in &self.cpus {
+        for Cpu { id, node, core, cache, online, isolated, capacity, program } in &self.cpus {
             let time = work.get(id).map_or(0.0, |work| work.time);
             writeln!(
                 f,
-                "CPU {id}: node {node}, core {core}, cache {cache}, receives {time:.3}, programs {program:.2}{}{}",
+                "CPU {id}: node {node}, core {core}, cache {cache}, capacity {capacity:?}, receives {time:.3}, \
+                 programs {program:.2}{}{}",
                 if *online { "" } else { ", offline" },
                 if *isolated { ", isolated" } else { "" }
             )?;
@@ -340,13 +402,15 @@ impl fmt::Display for Truth {
         for nic in &self.nics {
             writeln!(
                 f,
-                "{}: {}, node {:?}, at most {} queues, counted {:?}, managed {}, master {:?}, delay {:?}",
+                "{}: {}, node {:?}, at most {} queues, counted {:?}, managed {}, fixed {}, XDP {}, master {:?}, delay {:?}",
                 nic.name,
                 nic.driver.name,
                 nic.node,
                 nic.max_queues,
                 nic.counted,
                 nic.is_managed,
+                nic.is_fixed,
+                nic.has_xdp,
                 nic.master,
                 nic.delay
             )?;

@@ -70,9 +70,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
             report.since = since(&all, &rates);
             report.notes.splice(0..0, drifted(&all, args.nic.as_ref()));
         }
-        Err(error) => {
-            report.notes.insert(0, clean(&format!("values set by rxlab are unknown: {}", error.message)))
-        }
+        Err(error) => report.notes.insert(0, format!("values set by rxlab are unknown: {}", error.message)),
     }
     let detail = if args.verbose { Detail::All } else { Detail::Screen };
     let printed = output::print(global, &report, || findings::text(&report, detail, &global.program()));

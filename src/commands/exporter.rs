@@ -3,7 +3,7 @@
 mod board;
 mod watch;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use std::time::Duration;
@@ -11,9 +11,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use self::board::Board;
+use super::listen::{self, Listen};
 use super::place::{Ends, spawn};
 use super::{Global, look, lost_time, machine, output, place};
-use crate::error::{CommandError, Kind, Result};
+use crate::error::{CommandError, Result};
 use rxlab_base::units::parse_duration;
 use rxlab_faces::report::metrics::Format;
 use rxlab_faces::web::{Access, Denied, Request, Response, serve};
@@ -26,9 +27,9 @@ use rxlab_faces::web::{Access, Denied, Request, Response, serve};
 /// kernel only samples it, and lost time, each within --budget.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Serve HTTP here; port 0 lets the kernel choose
+    /// Serve HTTP here; port 0 lets the kernel choose, - is a listening socket on standard input
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9942")]
-    listen: SocketAddr,
+    listen: Listen,
     /// Time between two samples for findings
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
     every: Duration,
@@ -54,10 +55,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let own = machine::readable(global)?;
     let (sampled, measured) = (machine::host(global)?, machine::host(global)?);
     let board = Board::new(&own)?;
-    let listener = TcpListener::bind(args.listen).map_err(|error| {
-        CommandError::new(Kind::from(&error), format!("cannot serve HTTP on {}: {error}", args.listen))
-    })?;
-    let address = listener.local_addr()?;
+    let (listener, address) = listen::open(args.listen)?;
     let access = address.ip().is_loopback().then(|| Access::new(address, None));
     output::line(global, &Started { schema: "rxlab.exporter/1", address }, || {
         format!("serving http://{address}{PATH}\n")

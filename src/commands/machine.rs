@@ -13,11 +13,11 @@ use super::record::recorded;
 use super::when::parse_when;
 use super::{Global, files, output};
 use crate::error::{CommandError, Kind, Result};
+use rxlab_base::grammar::sh;
 use rxlab_base::units::{CpuMask, NicName, parse_size};
 use rxlab_path::model::{Identity, Model, Nic};
 use rxlab_path::sample::{Inventory, Scope};
 use rxlab_record::snapshot::{ArchiveError, Snapshot};
-use rxlab_setting::export::shell;
 use rxlab_sys::{Host, LiveHost, Namespace, OpenError, netns_path};
 
 pub(crate) struct Machine {
@@ -129,8 +129,11 @@ pub(crate) struct From {
 impl From {
     /// The same machine as options of the next command, each after a space; empty for this machine.
     pub(super) fn options(&self) -> String {
-        let file =
-            self.file.snapshot.as_ref().map(|path| format!(" --snapshot {}", shell(&path.to_string_lossy())));
+        let file = self
+            .file
+            .snapshot
+            .as_ref()
+            .map(|path| format!(" --snapshot {}", sh::word(&path.to_string_lossy())));
         file.or_else(|| self.at.map(|at| format!(" --at {at}"))).unwrap_or_default()
     }
 }

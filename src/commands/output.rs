@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::commands::Global;
 use crate::error::{CommandError, Result};
-use rxlab_faces::report::text::{for_json, for_screen, is_control};
+use rxlab_faces::report::text::{for_json, for_screen, is_odd};
 
 /// Standard output: JSON with `--json`, else text. All output must go through this module.
 pub(crate) fn stdout(global: &Global) -> Output {
@@ -24,7 +24,7 @@ pub(crate) fn text_stdout() -> Output {
     Output::new(io::stdout(), Form::Text { styles: has_colours() })
 }
 
-/// Standard error, with control characters escaped.
+/// Standard error, filtered as standard output is.
 pub(crate) fn stderr() -> Output {
     let styles = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
     Output::new(io::stderr(), Form::Text { styles })
@@ -92,8 +92,8 @@ pub(crate) fn has_colours() -> bool {
 
 /// Returns an error if standard output would change `text`, which a program is going to read.
 pub(crate) fn check_passes(what: &str, text: &str) -> Result {
-    if text.contains(is_control) {
-        Err(CommandError::usage(format!("{what} has control characters, and is not printed"))
+    if text.contains(is_odd) {
+        Err(CommandError::usage(format!("{what} has characters that a terminal is not shown"))
             .hint("write it into a file with -o, or print it with --json"))
     } else {
         Ok(())
@@ -221,9 +221,9 @@ mod tests {
         for piece in ["a\u{1b}", "[1mb\u{1b}", "]0;\n", "c\u{1b}[0m", "d"] {
             write!(out, "{piece}").expect("written");
         }
-        assert_eq!(pipe.text(), "ab\u{fffd}]0;\n");
+        assert_eq!(pipe.text(), "ab\\u{1b}]0;\n");
         drop(out);
-        assert_eq!(pipe.text(), "ab\u{fffd}]0;\ncd");
+        assert_eq!(pipe.text(), "ab\\u{1b}]0;\ncd");
     }
 
     #[test]
@@ -244,6 +244,6 @@ mod tests {
     fn text_for_programs_passes_unchanged_or_is_refused() {
         assert!(check_passes("the script", "rps 'e\u{fc}0'\n\tx\n").is_ok());
         let error = check_passes("the script", "rps 'e\u{1b}0'\n").expect_err("refused");
-        assert!(error.message.starts_with("the script has control characters"));
+        assert!(error.message.starts_with("the script has characters that"));
     }
 }

@@ -9,12 +9,12 @@ use super::machine::{From, Source};
 use super::{Global, files, look, machine, output, place};
 use crate::error::{CommandError, Result};
 use rxlab_advise::plan::{Options, Policed, Policy, Spread, Variable, spread};
+use rxlab_base::grammar::sh;
 use rxlab_base::units::{CpuMask, NicName, parse_duration};
 use rxlab_change::apply;
 use rxlab_faces::report::forecast::{self, Forecast};
 use rxlab_faces::report::text::{Cell, Table, command_lines, left, paragraph, wrapping};
 use rxlab_path::model::{Model, Rates};
-use rxlab_setting::export::shell;
 use rxlab_setting::{Plan, Setting};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
@@ -117,7 +117,7 @@ fn write(global: &Global, args: &Args, plan: &Plan) -> Result {
     output::print(global, plan, || text)?;
     if output::is_interactive() && !global.json {
         let words: Vec<String> =
-            std::env::args_os().skip(1).map(|word| shell(&word.to_string_lossy())).collect();
+            std::env::args_os().skip(1).map(|word| sh::word(&word.to_string_lossy())).collect();
         let next = format!("rxlab {} -o {}.toml", words.join(" "), plan.name).replace('\n', " ");
         // A comment: the screen can be copied into a file.
         writeln!(output::text_stdout(), "\n# next: {next}")?;
@@ -147,7 +147,7 @@ fn written(global: &Global, path: &Path, plan: &Plan) -> Result {
     let path = std::path::absolute(path)?;
     writeln!(out, "plan: {}", path.display())?;
     if output::is_interactive() {
-        let next = format!("{} apply {} --confirm 60s", global.program(), shell(&path.to_string_lossy()));
+        let next = format!("{} apply {} --confirm 60s", global.program(), sh::word(&path.to_string_lossy()));
         write!(out, "{}", command_lines("next: ", &next))?;
     }
     Ok(())

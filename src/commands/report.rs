@@ -70,7 +70,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         Some(file) => {
             trial::say_written(&mut out, file)?;
             if output::is_interactive() && !args.markdown {
-                let name = rxlab_setting::export::shell(&file.to_string_lossy());
+                let name = rxlab_base::grammar::sh::word(&file.to_string_lossy());
                 write!(out, "{}", command_lines("next: ", &format!("{program} report {name} --markdown")))?;
             }
         }

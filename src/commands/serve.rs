@@ -4,7 +4,7 @@ mod page;
 mod recording;
 mod trials;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,11 +14,12 @@ use serde::Serialize;
 
 use self::recording::Recordings;
 use self::trials::Trials;
+use super::listen::{self, Listen};
 use super::output::json_line;
 use super::place::{Ends, spawn};
 use super::top::sampler::Sampler;
 use super::{Global, files, look, machine, output, place};
-use crate::error::{CommandError, Kind, Result};
+use crate::error::{CommandError, Result};
 use rxlab_base::units::parse_duration;
 use rxlab_faces::report::live::LiveFrame;
 use rxlab_faces::web::{self, Access, Hub};
@@ -31,9 +32,9 @@ use rxlab_faces::web::{self, Access, Hub};
 /// encrypted: use an SSH tunnel where others can listen.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Address and port; port 0 lets the kernel choose
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = DEFAULT)]
-    listen: SocketAddr,
+    /// Address and port; port 0 lets the kernel choose, - is a listening socket on standard input
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9471")]
+    listen: Listen,
     /// Length of an interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     every: Duration,
@@ -43,8 +44,6 @@ pub struct Args {
     #[command(flatten)]
     cost: look::Cost,
 }
-
-const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9471);
 
 /// Intervals kept for readers that come later.
 const KEPT: usize = 600;
@@ -65,13 +64,10 @@ struct Shown<'a> {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
-    let (token, is_chosen) = token(args, credential()?)?;
     let stop = place::stop_flag()?;
     let host = machine::readable(global)?;
-    let listener = TcpListener::bind(args.listen).map_err(|error| {
-        CommandError::new(Kind::from(&error), format!("cannot listen on {}: {error}", args.listen))
-    })?;
-    let address = listener.local_addr()?;
+    let (listener, address) = listen::open(args.listen)?;
+    let (token, is_chosen) = token(args, address, credential()?)?;
     // Whoever gave the token knows it, and what is printed may end in a log.
     let query =
         token.as_ref().filter(|_| is_chosen).map_or_else(String::new, |token| format!("?token={token}"));
@@ -111,16 +107,15 @@ fn credential() -> Result<Option<String>> {
 
 /// The token that requests need, and whether it was chosen here; `None` on an address that only this machine reaches,
 /// unless one was given.
-fn token(args: &Args, credential: Option<String>) -> Result<(Option<String>, bool)> {
+fn token(args: &Args, address: SocketAddr, credential: Option<String>) -> Result<(Option<String>, bool)> {
     let is_valid = |token: &str| token.len() >= 8 && token.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match args.token.clone().or(credential) {
         Some(token) if is_valid(&token) => Ok((Some(token), false)),
         Some(_) => Err(CommandError::usage("invalid token: at least 8 letters and digits")),
-        None if args.listen.ip().is_loopback() => Ok((None, false)),
+        None if address.ip().is_loopback() => Ok((None, false)),
         // It would be printed into the log of the unit.
         None if std::env::var_os("JOURNAL_STREAM").is_some() => Err(CommandError::usage(format!(
-            "{} is reached by other machines, and the unit has no token",
-            args.listen
+            "{address} is reached by other machines, and the unit has no token"
         ))
         .hint(format!("LoadCredential={CREDENTIAL}:/etc/rxlab/token in a drop-in of the unit"))),
         None => {

@@ -13,7 +13,7 @@ use rxlab_change::apply::{
 };
 use rxlab_change::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
 use rxlab_faces::report::status::parts;
-use rxlab_faces::report::text::{clean, paragraph};
+use rxlab_faces::report::text::paragraph;
 use rxlab_sys::lift_limits;
 
 /// Revert what was applied: every open transaction, the newest first
@@ -164,7 +164,7 @@ fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result {
             write!(out, "{}", paragraph(&format!("  {}: ", subject(outcome)), &verdict))?;
         }
         if let Some(CommandUndo { command, outcome }) = &undo.command {
-            write!(out, "{}", paragraph("  shell command: ", &clean(&ran(command, outcome, is_rehearsal))))?;
+            write!(out, "{}", paragraph("  shell command: ", &ran(command, outcome, is_rehearsal)))?;
         }
         if undo.outcomes.iter().any(|one| matches!(one.outcome, Outcome::Drift { fresh: true, .. })) {
             let id = &undo.id;

@@ -171,7 +171,7 @@ fn it_serves_until_a_signal() {
         failures.is_some_and(|count| count.parse::<u64>().expect("a count") >= 2)
     });
     let taken = exporter.address.to_string();
-    tree.rxlab(&["exporter", "--listen", &taken]).says(5, &format!("cannot serve HTTP on {taken}"));
+    tree.rxlab(&["exporter", "--listen", &taken]).says(5, &format!("cannot listen on {taken}"));
     tree.rxlab(&["exporter", "--every", "50ms"]).says(2, "too short");
     let log = exporter.end().exits(0);
     assert_eq!(log.matches("rxlab: no findings: ").count(), 1, "{log}");

@@ -22,6 +22,7 @@ mod fixtures;
 mod flood;
 mod flow;
 mod found_again;
+mod grammar;
 mod guard;
 mod hardened;
 mod https;

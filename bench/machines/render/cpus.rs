@@ -44,6 +44,9 @@ fn topology(mut host: RecordedHost, truth: &Truth) -> RecordedHost {
                 .with(&format!("{base}/topology/package_cpus_list"), format!("{}\n", packages[&cpu.node]))
                 .with(&format!("{base}/topology/physical_package_id"), format!("{}\n", cpu.node));
         }
+        if let Some(capacity) = cpu.capacity {
+            host = host.with(&format!("{base}/cpu_capacity"), format!("{capacity}\n"));
+        }
         let last = format!("{base}/cache/index3");
         host = host
             .with_list(&format!("{base}/cache"), vec!["index3".to_owned(), "uevent".to_owned()])

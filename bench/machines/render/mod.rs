@@ -63,12 +63,12 @@ fn processes(host: RecordedHost, truth: &Truth) -> RecordedHost {
         .with("proc/2/comm", "kthreadd\n")
         .with("proc/2/task/2/children", "3 ")
         .with("proc/3/comm", "pool_workqueue_release\n");
-    if let Some(Irqbalance { banned, answers }) = &truth.irqbalance {
+    if let Some(Irqbalance { banned, banned_cpus, answers }) = &truth.irqbalance {
         pids.push(IRQBALANCE);
         host = host.with(&format!("proc/{IRQBALANCE}/comm"), "irqbalance\n");
         if *answers {
             let irqs: String = banned.iter().map(|irq| format!("IRQ {irq} LOAD 0 DIFF 0 CLASS 5 ")).collect();
-            let setup = format!("SLEEP 10 {irqs}BANNED 00000000");
+            let setup = format!("SLEEP 10 {irqs}BANNED {}", banned_cpus.to_hex());
             host = host.with(&format!("socket/irqbalance/{IRQBALANCE}/setup"), setup);
         }
     }

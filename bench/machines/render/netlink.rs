@@ -75,32 +75,39 @@ fn links(truth: &Truth) -> Vec<u8> {
         of.map(|upper| upper.ifindex)
     };
     let under = |master: u32| (10, master);
-    let mut answer = link(1, "lo", None, []);
+    let mut answer = link(1, "lo", None, [], false);
     for nic in &truth.nics {
         let master = nic.master.as_deref().and_then(index).or_else(|| master(&nic.name));
-        answer.extend(link(nic.ifindex, &nic.name, None, master.map(under)));
+        answer.extend(link(nic.ifindex, &nic.name, None, master.map(under), nic.has_xdp));
     }
     for upper in &truth.uppers {
         let parent =
             (upper.kind == "vlan").then(|| index(&upper.lower[0])).flatten().map(|parent| (5, parent));
         let ties = parent.into_iter().chain(master(&upper.name).map(under));
-        answer.extend(link(upper.ifindex, &upper.name, Some(upper.kind), ties));
+        answer.extend(link(upper.ifindex, &upper.name, Some(upper.kind), ties, false));
     }
     for (name, ifindex) in &truth.veths {
         // The other end is number 2 of another namespace.
         let ties = [(5, 2), (37, 0)].into_iter().chain(master(name).map(under));
-        answer.extend(link(*ifindex, name, Some("veth"), ties));
+        answer.extend(link(*ifindex, name, Some("veth"), ties, false));
     }
     answer
 }
 
-/// A link with these numbers among its attributes.
-fn link(ifindex: u32, name: &str, kind: Option<&str>, ties: impl IntoIterator<Item = (u16, u32)>) -> Vec<u8> {
+/// A link with these numbers among its attributes, and perhaps an XDP program in its driver.
+fn link(
+    ifindex: u32,
+    name: &str,
+    kind: Option<&str>,
+    ties: impl IntoIterator<Item = (u16, u32)>,
+    has_xdp: bool,
+) -> Vec<u8> {
     let mut message = vec![0; 16];
     message[4..8].copy_from_slice(&ifindex.to_ne_bytes());
     message.extend(attribute(3, format!("{name}\0")));
     message.extend(ties.into_iter().flat_map(|(tie, value)| attribute(tie, value.to_ne_bytes())));
     message.extend(kind.into_iter().flat_map(|kind| attribute(18, attribute(1, format!("{kind}\0")))));
+    message.extend(has_xdp.then(|| attribute(43, attribute(2, [1]))).into_iter().flatten());
     one_message(&message)
 }
 

@@ -3,7 +3,7 @@
 use rxlab_sys::{Cause, RecordedHost};
 
 use super::super::drivers::Bus;
-use super::super::truth::{Damage, Kernel, Nic, Truth};
+use super::super::truth::{Damage, Irq, Kernel, Nic, Truth};
 use super::mask;
 
 pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
@@ -22,13 +22,20 @@ pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
 
 /// Path of a device below `/sys/devices`.
 fn path(nic: &Nic) -> String {
-    let pci = format!("pci0000:00/{}", nic.function);
+    let device = nic.driver.bus.device(nic.number, &nic.function);
     match nic.driver.bus {
-        Bus::Pci => pci,
-        Bus::Virtio => format!("{pci}/virtio{}", nic.number),
-        Bus::Vmbus => format!("LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/{:08x}", nic.number),
-        Bus::Xen => format!("vif-{}", nic.number),
+        Bus::Pci => format!("pci0000:00/{device}"),
+        Bus::Virtio => format!("pci0000:00/{}/{device}", nic.function),
+        Bus::Vmbus => format!("LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/{device}"),
+        Bus::Platform => format!("platform/soc/{device}"),
+        Bus::Vio => format!("vio/{device}"),
+        Bus::Xen | Bus::XenHost => device,
     }
+}
+
+/// True for an interrupt of the second function of an interface.
+fn is_of_half(nic: &Nic, irq: &Irq) -> bool {
+    nic.half.as_ref().is_some_and(|half| irq.action.ends_with(half))
 }
 
 fn device(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
@@ -37,8 +44,9 @@ fn device(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
     // mlx5_core had a second set of queues for AF_XDP until 6.0.
     let surplus = nic.driver.name == "mlx5_core" && truth.kernel == Kernel::V5_15;
     let shown = nic.rx.len() * if surplus { 2 } else { 1 };
+    let driver = if nic.driver.bus == Bus::XenHost { "vif" } else { nic.driver.name };
     let mut host = interface(host, truth, &nic.name, &at, nic.ifindex, (shown, nic.tx.len()))
-        .with_link(&format!("{base}/device/driver"), &format!("../../../bus/drivers/{}", nic.driver.name))
+        .with_link(&format!("{base}/device/driver"), &format!("../../../bus/drivers/{driver}"))
         .with(&format!("{base}/speed"), "25000\n");
     for (index, queue) in nic.rx.iter().enumerate() {
         let path = |file: &str| format!("{base}/queues/rx-{index}/{file}");
@@ -62,13 +70,13 @@ fn device(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
         host = host.with(&path("xps_cpus"), mask(truth, &queue.xps)).with(&path("xps_rxqs"), "0\n");
     }
     let pci = format!("sys/bus/pci/devices/{}", nic.function);
-    if matches!(nic.driver.bus, Bus::Pci | Bus::Virtio) {
+    if matches!(nic.driver.bus, Bus::Pci | Bus::Virtio) && nic.is_listed {
         let node = nic.node.map_or("-1".to_owned(), |node| node.to_string());
         host = host.with(&format!("{pci}/numa_node"), format!("{node}\n"));
-        if nic.is_listed {
-            let numbers = nic.irqs.iter().map(|irq| irq.number.to_string()).collect();
-            host = host.with_list(&format!("{pci}/msi_irqs"), numbers);
-        }
+        let ports = truth.nics.iter().filter(|other| other.function == nic.function);
+        let listed = ports.flat_map(|port| &port.irqs).filter(|irq| !is_of_half(nic, irq));
+        let numbers = listed.map(|irq| irq.number.to_string()).collect();
+        host = host.with_list(&format!("{pci}/msi_irqs"), numbers);
     }
     if nic.driver.is_virtual && nic.number.is_multiple_of(2) {
         host = host.with_link(&format!("{pci}/physfn"), "../0000:0f:00.0");

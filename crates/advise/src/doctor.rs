@@ -20,7 +20,7 @@ use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use rxlab_path::ledger::Ledger;
 use rxlab_path::model::{Identity, Model, Nic, Rates};
-use rxlab_setting::{Plan, Setting, set_of, trial_of, trial_of_plan};
+use rxlab_setting::{Plan, Risk, Setting, set_of, trial_of, trial_of_plan};
 
 /// All results of one sample of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -193,7 +193,16 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         }));
         notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
     }
-    findings.iter_mut().for_each(|finding| explain_missing_plans(finding, &plans, &left_out));
+    plans.sort_by_key(|proposal| resets_link(&proposal.plan));
+    for finding in &mut findings {
+        order(finding, &plans);
+        explain_missing_plans(finding, &plans, &left_out);
+    }
+    // A plan that helps no finding is none.
+    let is_asked = |proposal: &Proposal| {
+        proposal.plan.name.contains('+') || is_asked(&findings, &proposal.nic, &proposal.plan.name)
+    };
+    plans.retain(is_asked);
     let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
     DoctorReport {
         schema: DoctorReport::SCHEMA.to_owned(),
@@ -216,6 +225,41 @@ type OfPolicy = (&'static str, Policy, Variable);
 
 /// The interface and the name of a plan that a finding asks for, and why there is none.
 type LeftOut = (NicName, &'static str, String);
+
+/// True if a plan resets a link: of several, it is tried last.
+fn resets_link(plan: &Plan) -> bool {
+    plan.settings.iter().any(|planned| planned.risk == Some(Risk::LinkReset))
+}
+
+/// Rules about a CPU that receives too much: a plan for it has to make that CPU cooler.
+const HOT: [&str; 4] = ["one-core-hotspot", "hash-imbalance", "too-few-queues", "tunnel-one-flow"];
+
+/// Puts the plans of a finding into the order of the proposals, without those that leave its hot CPU as hot by their own
+/// prediction.
+fn order(finding: &mut Finding, proposals: &[Proposal]) {
+    let found = |name: &String| {
+        let is_it = |made: &Proposal| Some(&made.nic) == finding.nic.as_ref() && made.plan.name == *name;
+        proposals.iter().position(is_it)
+    };
+    let mut plans = finding.plans.clone();
+    // Those without a proposal stay in front of none.
+    plans.sort_by_key(|name| found(name).unwrap_or(usize::MAX));
+    if let Some(cpu) = finding.cpu.filter(|_| HOT.contains(&finding.id.as_str())) {
+        let helps = |name: &String| found(name).is_none_or(|at| cools(&proposals[at].plan, cpu));
+        plans.retain(helps);
+    }
+    finding.plans = plans;
+}
+
+/// Receive time of a CPU that a prediction has to take away to count.
+const COOLER: f64 = 0.01;
+
+/// True if a plan may make a CPU cooler, or does not say.
+fn cools(plan: &Plan, cpu: CpuId) -> bool {
+    let predicted =
+        plan.prediction.as_ref().and_then(|prediction| prediction.cpus.iter().find(|load| load.cpu == cpu));
+    predicted.is_none_or(|load| load.range.map_or(load.after, |[least, _]| least) <= load.before - COOLER)
+}
 
 /// A note whose plans change nothing asks for nothing, and says why.
 fn explain_missing_plans(note: &mut Finding, plans: &[Proposal], left_out: &[LeftOut]) {
@@ -242,7 +286,11 @@ const OF_FAMILIES: [(Family, OfPolicy); 5] = [
 
 /// Plans that only a finding asks for: interrupts away from isolated CPUs, which is no gain of the receive path, and masks
 /// that are of no use.
-const UNRANKED: [OfPolicy; 2] = [("isolate.irq", Policy::Isolate, Variable::Irq), OFF];
+const UNRANKED: [OfPolicy; 3] = [
+    ("isolate.irq", Policy::Isolate, Variable::Irq),
+    ("isolate.channels", Policy::Isolate, Variable::Channels),
+    OFF,
+];
 
 /// The plan that switches RPS off where it is redundant.
 const OFF: OfPolicy = (REDUNDANT, Policy::Minimal, Variable::Rps);
@@ -389,7 +437,7 @@ pub fn diagnosed(sketch: rxlab_path::sketch::Sketch) -> DoctorReport {
 
 #[cfg(test)]
 mod tests {
-    use super::{DoctorReport, Family, OF_FAMILIES, diagnosed, doctor, spread};
+    use super::{DoctorReport, Family, OF_FAMILIES, diagnosed, doctor, order, spread};
     use crate::plan::{Options, Policy};
     use rxlab_path::model::{Fact, Function};
     use rxlab_path::sketch::Sketch;
@@ -587,6 +635,48 @@ mod tests {
         }
         let elephant = diagnosed(queues(&[2e5, 1e3, 1e3, 1e3]));
         assert_eq!(first(&elephant).0, "rps", "one flow stays on one of many queues");
+    }
+
+    /// A trial of more queues was once the first advice for ixgbe, whose link goes down for it.
+    #[test]
+    fn what_keeps_the_link_comes_first() {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[1e5; 2]);
+        let sketch = sketch.driver("eth0", "i40e").queues_at_most("eth0", 8);
+        let report = diagnosed(sketch.all_receive("0-1", 0.72, 1e5));
+        assert_eq!(first(&report).0, "rps");
+        assert_eq!(plans(&report).last(), Some(&"full.channels"));
+        assert_eq!(report.findings[0].plans, ["rps", "full.channels"]);
+    }
+
+    #[test]
+    fn a_plan_that_leaves_the_hot_cpu_hot_is_no_fix() {
+        let report = diagnosed(Sketch::case_a());
+        let fixes = |after: f64, id: &str| {
+            let (mut finding, mut proposals) = (report.findings[0].clone(), report.plans.clone());
+            finding.id = id.to_owned();
+            let rps = proposals.iter_mut().find(|proposal| proposal.plan.name == "rps").expect("planned");
+            let prediction = rps.plan.prediction.as_mut().expect("predicted");
+            for load in prediction.cpus.iter_mut().filter(|load| load.cpu.0 == 2) {
+                (load.after, load.range) = (after, None);
+            }
+            order(&mut finding, &proposals);
+            finding.plans
+        };
+        assert_eq!(fixes(0.5, "one-core-hotspot"), ["rps", "rfs"]);
+        assert_eq!(fixes(0.98, "one-core-hotspot"), ["rfs"]);
+        assert_eq!(fixes(0.98, "rps-mask-crosses-nodes"), ["rps", "rfs"], "not for the load");
+    }
+
+    /// mt76: its NAPIs belong to no interface, whose `threaded` is off.
+    #[test]
+    fn what_threads_receive_is_not_steered() {
+        let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 9e4).polls(3, 0.93);
+        let (model, rates) = sketch.receives(3, 0.03, 9e4).receives(0, 0.05, 200.0).build();
+        let plan = Policy::Spread.plan(&model, &rates, &Options::default(), None).plan;
+        assert_eq!(settings(&plan), [""; 0]);
+        let why =
+            "rps: kernel threads receive packets of eth0 on CPU 3: RPS does not move them, but their CPUs do";
+        assert!(plan.notes.contains(&why.to_owned()), "{:?}", plan.notes);
     }
 
     /// The table once had "RPS yes" where there was nothing to plan, and "redundant" where there was.

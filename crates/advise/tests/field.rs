@@ -1,4 +1,5 @@
-//! The machines of fixtures/field: which interrupt belongs to which receive queue, and what they lose.
+//! The machines of fixtures/field: which interrupt belongs to which receive queue, what they lose, what plans must and must
+//! not set, and what `apply` refuses.
 
 #![allow(clippy::disallowed_methods)] // Opens the fixtures.
 
@@ -7,9 +8,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use rxlab_advise::doctor::doctor;
+use rxlab_advise::plan::{Options, Policy};
+use rxlab_change::apply::check;
+use rxlab_path::constraints::{Binds, Constraints};
 use rxlab_path::ledger::Verdict;
 use rxlab_path::model::{Model, NicKind, Rates};
 use rxlab_record::snapshot::Snapshot;
+use rxlab_setting::{Plan, Setting, forbids};
 
 /// The interrupt of a receive queue; `None` if it cannot be known.
 type Irq = fn(u32) -> Option<u32>;
@@ -73,9 +78,13 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/field")
 }
 
-fn interval(machine: &str) -> (Model, Rates) {
+fn snapshot(machine: &str) -> Snapshot {
     let file = File::open(folder().join(format!("{machine}.tar.zst"))).expect("a machine");
-    Snapshot::read(file).expect("a snapshot").interval().expect("two samples")
+    Snapshot::read(file).expect("a snapshot")
+}
+
+fn interval(machine: &str) -> (Model, Rates) {
+    snapshot(machine).interval().expect("two samples")
 }
 
 fn model(machine: &str) -> Model {
@@ -151,4 +160,98 @@ fn every_machine_is_in_the_table() {
     let machines: BTreeSet<String> =
         files.filter_map(|file| Some(file.strip_suffix(".tar.zst")?.to_owned())).collect();
     assert_eq!(machines, MACHINES.iter().map(|(name, _)| (*name).to_owned()).collect());
+}
+
+/// A plan of a machine by its name (`isolate`, `full.channels`, `doctor`), settings that it must have, and beginnings of those
+/// that it must not have.
+type Planned = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
+
+const PLANS: &[Planned] = &[
+    // No vectors are left on CPUs 0-1: fewer queues, and no interrupt is sent there once more.
+    (
+        "ice-vectors-exhausted",
+        "isolate",
+        &["channels ens1f0 = combined 2", "channels ens1f1 = combined 2", "channels ens2f0 = combined 2"],
+        &["irq_affinity", "rps", "irqbalance"],
+    ),
+    ("ice-vectors-exhausted", "numa-local", &[], &["irq_affinity", "channels"]),
+    ("ice-vectors-exhausted", "doctor", &["channels ens2f0 = combined 2"], &["irq_affinity"]),
+    // ena allows half of its four queues while XDP is attached.
+    ("ena-xdp", "full", &[], &["channels"]),
+    ("ena-xdp", "doctor", &["rps ens5/rx-0 = 4-5", "rps ens5/rx-1 = 6-7"], &["channels"]),
+    // RSS reaches 16 queues.
+    ("ixgbe-16queue", "full", &[], &["channels"]),
+    ("ixgbe-16queue", "doctor", &["rps enp3s0f0/rx-0 = 16"], &["channels"]),
+    ("ixgbe-40queue", "doctor", &[], &["channels", "rss"]),
+    // Threads on CPU 3 poll for all interfaces.
+    ("mt7996-napi-threads", "spread", &[], &["rps", "rfs", "irq_affinity"]),
+    ("mt7996-napi-threads", "doctor", &[], &["rps", "rfs", "channels"]),
+    (
+        "azure-mlx5-vf",
+        "numa-local",
+        &["irq_affinity enP41394s1/rx-0 = 0"],
+        &["irq_affinity eth0", "channels"],
+    ),
+];
+
+fn settings(model: &Model, rates: &Rates, name: &str) -> Vec<Setting> {
+    let plans: Vec<Plan> = match name {
+        "doctor" => doctor(model, rates, "").plans.into_iter().map(|proposal| proposal.plan).collect(),
+        policy => {
+            let policy: Policy = policy.parse().expect("a policy");
+            vec![policy.plan(model, rates, &Options::default(), None).plan]
+        }
+    };
+    plans.into_iter().flat_map(|plan| plan.settings).map(|planned| planned.set).collect()
+}
+
+#[test]
+fn what_plans_must_and_must_not_set() {
+    let mut wrong = Vec::new();
+    for (machine, name, must, must_not) in PLANS {
+        let (model, rates) = snapshot(machine).interval().expect("two samples");
+        let set: Vec<String> = settings(&model, &rates, name).iter().map(ToString::to_string).collect();
+        let missing = must.iter().filter(|text| !set.iter().any(|set| set == *text));
+        wrong.extend(missing.map(|text| format!("{machine} {name}: lacks {text}")));
+        let forbidden = set.iter().filter(|set| must_not.iter().any(|start| set.starts_with(start))).take(2);
+        wrong.extend(forbidden.map(|set| format!("{machine} {name}: has {set}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_plan_violates_a_constraint() {
+    let policies = Policy::ALL.map(|(name, _)| name);
+    let mut wrong = Vec::new();
+    for (machine, _) in MACHINES {
+        let (model, rates) = snapshot(machine).interval().expect("two samples");
+        let all = Constraints::measured(&model, &rates);
+        for name in policies.iter().chain(&["doctor"]) {
+            let violates = |set: &Setting| {
+                let why = forbids(&all, &model, set, Binds::Plans)?;
+                Some(format!("{machine} {name}: {set}: {why}"))
+            };
+            wrong.extend(settings(&model, &rates, name).iter().filter_map(violates).take(2));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The kernel would take these.
+#[test]
+fn what_apply_refuses() {
+    let refused = |machine: &str, setting: &str| {
+        let (snapshot, model) = (snapshot(machine), model(machine));
+        let plan = Plan::new("by hand", &[setting.parse().expect("a setting")]);
+        check(snapshot.last(), &model, &plan).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(
+        refused("ice-vectors-exhausted", "irq_affinity ens1f0/rx-9 = 40").expect_err("isolated"),
+        "irq_affinity ens1f0/rx-9 = 40: CPU 40 is isolated at boot (isolcpus=); choose others"
+    );
+    assert_eq!(
+        refused("veth-8queue", "rps veth00000000/rx-1 = 0-2").expect_err("tickless"),
+        "rps veth00000000/rx-1 = 0-2: CPU 2 is without a tick (nohz_full=); choose others"
+    );
+    assert_eq!(refused("veth-8queue", "rps veth00000000/rx-1 = 0-1,32-33"), Ok(()));
 }

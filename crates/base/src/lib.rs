@@ -2,7 +2,8 @@
 //!
 //! [`units`] has CPU sets, interrupts, queues and interface names; [`parse`] turns the text of procfs and sysfs and the
 //! answers of netlink and ioctls into values, one format per file; [`number`] turns figures into text. Parsers take
-//! text or bytes, never paths, and never guess: what they do not understand is an error.
+//! text or bytes, never paths, and never guess: what they do not understand is an error. [`grammar`] writes text that others
+//! chose for the programs that read it.
 //!
 //! Never: reads a machine. Only [`atomic`] and [`private`] touch files, the program's own.
 //!
@@ -18,6 +19,7 @@
 pub mod atomic;
 pub mod compute;
 pub mod error;
+pub mod grammar;
 pub mod number;
 pub mod parse;
 pub mod private;

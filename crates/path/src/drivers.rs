@@ -28,6 +28,13 @@ pub struct Driver {
     pub irqs: &'static [IrqName],
     /// Order of its interrupts that have the bare name of the interface or of its device.
     pub bare: Bare,
+    /// True if interrupts whose names do not contain an interface's serve every interface of their function.
+    pub shares_irqs: bool,
+    /// True if one interface may have queues on several functions (multi-PF, from Linux 6.9 on).
+    pub spans_functions: bool,
+    /// Names of interrupts that are not on the device's path and bring the packets of every interface of the driver; `#` is a
+    /// number.
+    pub portals: &'static [&'static str],
     /// True if it spreads its interrupts again when a CPU goes offline or comes online.
     pub spreads_irqs_on_hotplug: bool,
     /// True if channels of VMBus without a numbered interrupt signal its packets.
@@ -37,7 +44,7 @@ pub struct Driver {
     /// Some names of its statistics with one receive queue, and what they count of the queue.
     pub statistics_example: &'static [(&'static str, Option<Counted>)],
     /// Receive queues that the RSS table can name, if fewer than the device may have.
-    pub rss_queues: Option<usize>,
+    pub rss_queues: Option<RssQueues>,
     /// The RSS hash.
     pub hash: Hash,
     /// True if it steers flows to their readers (accelerated RFS: `ndo_rx_flow_steer`).
@@ -78,8 +85,10 @@ pub enum Bare {
     Unordered,
     /// Those of the receive queues come first, in their order.
     QueuesFirst,
-    /// That of the only receive queue is the last.
+    /// That of the only receive queue is the last of at most two.
     QueueLast,
+    /// The first serves every receive queue.
+    FirstForAll,
 }
 
 /// The name of an interrupt.
@@ -87,7 +96,8 @@ pub enum Bare {
 pub struct IrqName {
     /// A name as in `/proc/interrupts`, without a PCI address behind an @.
     pub example: &'static str,
-    /// End of the name, in which `#` is a number; two numbers are the first and the last queue of an interrupt.
+    /// End of the name, in which `#` is a number; two numbers are the first and the last queue of an interrupt. Without a
+    /// number, the name has none.
     pub ending: &'static str,
     /// Meaning of the number.
     pub number: IrqNumber,
@@ -107,7 +117,11 @@ pub enum IrqNumber {
     Order,
     /// One of the blocks of which the first half are transmit queues, and the second half receive queues.
     Block,
-    /// No queue.
+    /// Every receive queue, whether the name has a number or not.
+    All,
+    /// A queue, but not the one of this number.
+    Unclear,
+    /// No receive queue: the link, errors, or transmit queues that the number does not identify.
     NoQueue,
 }
 
@@ -131,6 +145,28 @@ pub struct Channels {
     pub keep_link: bool,
     /// True if more pairs of queues than channels are in use while an XDP program is attached.
     pub grow_for_xdp: bool,
+    /// Numbers of queues that the driver accepts while an XDP program is attached to it.
+    pub xdp: XdpQueues,
+}
+
+/// Numbers of queues that a driver accepts while an XDP program is attached to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XdpQueues {
+    /// As many as without, as far as is known.
+    Free,
+    /// Half of the maximum: the program sends through the others.
+    Half,
+    /// No other than the current one.
+    Fixed,
+}
+
+/// Receive queues that the RSS table of some devices of a driver can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RssQueues {
+    /// The first ones, so many.
+    pub queues: usize,
+    /// Entries of the table of these devices; the others have more.
+    pub entries: usize,
 }
 
 /// Interrupt moderation of a driver.
@@ -152,6 +188,9 @@ const UNKNOWN: Driver = Driver {
     kind: Kind::Device,
     irqs: &[],
     bare: Bare::Unordered,
+    shares_irqs: false,
+    spans_functions: false,
+    portals: &[],
     spreads_irqs_on_hotplug: false,
     has_vmbus_channels: false,
     statistics: &[],
@@ -160,7 +199,7 @@ const UNKNOWN: Driver = Driver {
     hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
     has_arfs: false,
     has_atr: false,
-    channels: Channels { keep_link: false, grow_for_xdp: false },
+    channels: Channels { keep_link: false, grow_for_xdp: false, xdp: XdpQueues::Free },
     moderation: Moderation {
         adaptive_usecs: &[],
         only_spaces: false,
@@ -173,8 +212,9 @@ const UNKNOWN: Driver = Driver {
 /// The row of a driver; one without peculiarities for drivers without a row.
 pub fn facts(driver: Option<&str>) -> &'static Driver {
     static OTHER: Driver = UNKNOWN;
-    let is_named = |row: &&Driver| driver.is_some_and(|driver| row.names.contains(&driver));
-    DRIVERS.iter().find(is_named).unwrap_or(&OTHER)
+    // Most of thousands of interfaces have no driver.
+    let row = driver.and_then(|driver| DRIVERS.iter().find(|row| row.names.contains(&driver)));
+    row.unwrap_or(&OTHER)
 }
 
 /// First names of the drivers that `choose` accepts, in the order of the table.
@@ -196,8 +236,21 @@ pub fn statistics(driver: Option<&str>) -> impl Iterator<Item = &'static QueueNa
     facts(driver).statistics.iter().chain(ALL.iter().copied())
 }
 
+impl Driver {
+    /// True for the name of an interrupt that brings packets of every interface of the driver ([`Driver::portals`]).
+    pub fn is_portal(&self, action: &str) -> bool {
+        self.portals.iter().any(|portal| match portal.split_once('#') {
+            None => action == *portal,
+            Some((before, after)) => {
+                let number = action.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+                number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+            }
+        })
+    }
+}
+
 impl IrqName {
-    /// The first and the last number in a name that fits, mostly the same one; `None` for other names.
+    /// The first and the last number in a name that fits, mostly the same one, and 0 without any; `None` for other names.
     pub(crate) fn numbers_in(&self, name: &str) -> Option<(u32, u32)> {
         let mut parts = self.ending.rsplit('#');
         let mut rest = name.strip_suffix(parts.next()?)?;
@@ -211,6 +264,6 @@ impl IrqName {
         if rest.ends_with(":fdir") || rest.ends_with(":ctrl") {
             return None;
         }
-        Some((*numbers.last()?, *numbers.first()?))
+        Some((numbers.last().copied().unwrap_or_default(), numbers.first().copied().unwrap_or_default()))
     }
 }

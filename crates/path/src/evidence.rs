@@ -253,7 +253,10 @@ fn is_steered(model: &Model, queue: &RxQueue, cpu: CpuId) -> bool {
 pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
     let own = |irq: &IrqRates| {
         let mut others = model.nics.iter().flat_map(|nic| &nic.other_irqs);
-        is_of_a_queue(model, irq) || others.any(|own| own.number == irq.irq)
+        let mut devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+        is_of_a_queue(model, irq)
+            || others.any(|own| own.number == irq.irq)
+            || devices.any(|nic| nic.driver_facts().is_portal(&irq.action))
     };
     // A device's interrupt goes to one CPU at a time: what fires on several is a timer, or the like.
     let is_device = |irq: &IrqRates| irq.per_cpu.values().filter(|rate| **rate >= TRAFFIC).count() == 1;

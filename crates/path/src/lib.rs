@@ -2,7 +2,8 @@
 //!
 //! [`sample`] reads a machine through a `Host`, one source per file; a source that fails does not affect the others.
 //! [`model`] links queues, interrupts and CPUs, and calculates the rates between two samples. [`evidence`] answers
-//! questions that rules and plans share: where receive work happens, how much room is left. [`drivers`] has what differs
+//! questions that rules and plans share: where receive work happens, how much room is left. [`constraints`] lists what may not
+//! be done, by object. [`drivers`] has what differs
 //! from driver to driver.
 //!
 //! Never: writes, judges or prints.
@@ -22,6 +23,7 @@
 
 #![warn(missing_docs)]
 
+pub mod constraints;
 pub mod drivers;
 pub mod evidence;
 pub mod ledger;

@@ -4,6 +4,8 @@
 //! files, judges or prints.
 
 mod between;
+#[cfg(test)]
+mod composed;
 mod flow;
 mod flow_path;
 mod flow_spread;

@@ -36,6 +36,7 @@ pub use cpus::Cpu;
 pub use drops::Drops;
 pub use hardware::{Function, Hardware};
 pub use identity::Identity;
+pub(crate) use identity::version as kernel_version;
 pub use irqbalance::Irqbalance;
 pub use irqs::{Irq, Source};
 pub use listeners::{Process, RawListeners, RawSocket, Transport};

@@ -36,6 +36,7 @@ impl Sketch {
             siblings: [CpuId(id)].into_iter().collect(),
             l3: (0..count).map(CpuId).collect(),
             node: Some(0),
+            capacity: None,
         };
         let idle = |id| CpuRates {
             cpu: CpuId(id),

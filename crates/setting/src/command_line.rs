@@ -1,25 +1,25 @@
 //! rxlab command lines for settings, ready to be copied into a shell.
 
 use super::Setting;
-use super::export::shell;
+use rxlab_base::grammar::sh;
 use rxlab_base::units::NicName;
 
 /// `--set 'rps eth0/rx-0 = 2-7'`, once for each setting.
 pub fn set_flags<'a>(settings: impl IntoIterator<Item = &'a Setting>) -> String {
-    let flag = |setting: &Setting| format!("--set {}", shell(&setting.to_string()));
+    let flag = |setting: &Setting| format!("--set {}", sh::word(&setting.to_string()));
     settings.into_iter().map(flag).collect::<Vec<_>>().join(" ")
 }
 
 /// The trial of `settings` on the live traffic of `nic`.
 pub fn trial_of<'a>(program: &str, settings: impl IntoIterator<Item = &'a Setting>, nic: &NicName) -> String {
-    format!("{program} trial run {} --live --nic {}", set_flags(settings), shell(nic.as_str()))
+    format!("{program} trial run {} --live --nic {}", set_flags(settings), sh::word(nic.as_str()))
 }
 
 /// The same for a plan for `nics` that is written to a file first, on the traffic of the first of them: for plans with
 /// too many settings for one line.
 pub fn trial_of_plan(program: &str, plan: &str, nics: &[NicName]) -> String {
-    let flags: Vec<String> = nics.iter().map(|nic| format!("--nic {}", shell(nic.as_str()))).collect();
-    let (plan, file) = (shell(plan), shell(&format!("{plan}.toml")));
+    let flags: Vec<String> = nics.iter().map(|nic| format!("--nic {}", sh::word(nic.as_str()))).collect();
+    let (plan, file) = (sh::word(plan), sh::word(&format!("{plan}.toml")));
     format!(
         "{program} plan {plan} {} -o {file} && {program} trial run --plan {file} --live {}",
         flags.join(" "),

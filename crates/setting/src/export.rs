@@ -12,7 +12,6 @@ mod sh;
 #[cfg(test)]
 mod sketch;
 mod sysctl;
-mod text;
 mod tuned;
 
 use std::fmt;
@@ -20,9 +19,8 @@ use std::str::FromStr;
 
 use super::{Plan, Setting, apply_order};
 use expression::Expression;
+use rxlab_base::grammar::terminal::shown;
 use rxlab_path::model::{Model, Nic};
-use text::one_line;
-pub use text::shell;
 
 /// Format of an exported plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +93,7 @@ pub struct LeftOut {
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", one_line(&self.setting.to_string()), one_line(&self.why))
+        write!(f, "{}: {}", shown(&self.setting.to_string()), shown(&self.why))
     }
 }
 
@@ -112,7 +110,7 @@ pub struct Export {
 pub fn export(format: Format, plan: &Plan, model: &Model) -> Export {
     let mut settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
     settings.sort_by_key(|setting| apply_order(&setting.knob));
-    let mut draft = Draft { name: one_line(&plan.name), said: Vec::new(), left_out: Vec::new() };
+    let mut draft = Draft { name: shown(&plan.name).into_owned(), said: Vec::new(), left_out: Vec::new() };
     for setting in settings {
         match expression::express(setting, model) {
             Ok(expression) => draft.said.push(Said { setting, expression }),

@@ -15,6 +15,7 @@
 //! ```
 
 pub mod command_line;
+mod constraint;
 pub mod export;
 mod file;
 pub mod prediction;
@@ -24,6 +25,7 @@ mod target;
 pub mod tunable;
 
 pub use command_line::{set_flags, trial_of, trial_of_plan};
+pub use constraint::forbids;
 pub use file::PlanFileError;
 pub use prediction::{CHANGE, CpuLoad, Overfull, Prediction, Range};
 pub use setting::{Plan, PlannedSetting, Setting, SettingError, set_of, set_text};

@@ -7,6 +7,7 @@ use super::tunable::tunable;
 use super::{Setting, Target, interrupts, set_of};
 use rxlab_base::parse::ethtool::Channels;
 use rxlab_base::units::{CpuMask, Fact, IrqId, NicName};
+use rxlab_path::constraints::rss_reach;
 use rxlab_path::model::{Irq, Model, Nic, RxQueue, TxQueue};
 
 /// First number for interrupts of future queues; no machine has such numbers.
@@ -228,7 +229,7 @@ pub fn set_queues(nic: &mut Nic, receive: u32, transmit: u32, new: impl Fn(u32) 
 /// True if each receive queue has as many entries of the default RSS table as any other, or one more. For a
 /// device whose table can name only the first queues, only these count.
 pub fn is_even(nic: &Nic) -> bool {
-    let named = nic.driver_facts().rss_queues.unwrap_or(usize::MAX).min(nic.rx.len());
+    let named = rss_reach(nic).unwrap_or(usize::MAX).min(nic.rx.len());
     [nic.rx.len(), named].into_iter().any(|first| is_even_over(nic, &nic.rx[..first]))
 }
 

@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{FileType, Mode, OFlags, RawDir, RawDirEntry, ResolveFlags, fstat, openat2, readlinkat};
+use rustix::fs::{
+    FileType, Mode, OFlags, RawDir, RawDirEntry, ResolveFlags, fstat, openat, openat2, readlinkat,
+};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::Entry;
@@ -31,7 +33,8 @@ pub(super) struct Opened {
 /// Opens `path` below `root` and nowhere else, regardless of symbolic links.
 pub(super) fn open(root: &OwnedFd, path: impl AsRef<OsStr>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = path.as_ref();
-    let open = || openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT);
+    let flags = flags | OFlags::CLOEXEC;
+    let open = || openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
     // EAGAIN: somewhere a rename or mount happened while a `..` was resolved, and the kernel
     // cannot be sure that the path stayed inside the root (openat2(2)). That may have nothing to do
     // with this file: try again.
@@ -42,7 +45,22 @@ pub(super) fn open(root: &OwnedFd, path: impl AsRef<OsStr>, flags: OFlags) -> Re
         }
         opened = open();
     }
-    opened
+    match opened {
+        // A seccomp filter forbids the call, such as that of `DynamicUser=`. Below the root of this process every path
+        // is confined anyway.
+        Err(Errno::NOSYS | Errno::PERM) if is_own_root(root) => {
+            let path = [b"./", path.as_bytes()].concat();
+            openat(root, OsStr::from_bytes(&path), flags, Mode::empty())
+        }
+        opened => opened,
+    }
+}
+
+/// True for the root directory of this process.
+fn is_own_root(root: &OwnedFd) -> bool {
+    let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let own = rustix::fs::stat("/").map(identity);
+    own.is_ok() && fstat(root).map(identity) == own
 }
 
 /// Opens a file to read or write it. Those of procfs and sysfs are regular ones; a captured tree
@@ -142,4 +160,53 @@ fn each(directory: &OwnedFd, mut take: impl FnMut(&RawDirEntry<'_>)) -> Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)] // A filter of system calls for one thread.
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use rustix::fs::{Mode, OFlags};
+    use rustix::io::Errno;
+
+    use super::{content, open_file};
+
+    /// Forbids openat2(2) in the calling thread, as systemd does for `DynamicUser=` and `RestrictSUIDSGID=`.
+    fn forbid_openat2() {
+        let statement = |code, k| libc::sock_filter { code, jt: 0, jf: 0, k };
+        let mut filter = [
+            // The number of the call.
+            statement(0x20, 0),
+            libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::SYS_openat2 as u32 },
+            statement(0x06, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+            statement(0x06, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: the kernel copies the program during the call.
+        let code = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+        };
+        assert_eq!(code, 0, "a filter");
+    }
+
+    #[test]
+    fn only_the_own_root_is_read_without_openat2() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let directory = |path: &std::path::Path| -> OwnedFd {
+            rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).expect("opened")
+        };
+        let (own, other) = (directory("/".as_ref()), directory(folder.path()));
+        std::thread::spawn(move || {
+            forbid_openat2();
+            for path in ["proc/self/stat", "/proc/self/stat", "../proc/self/stat"] {
+                let file = open_file(&own, path, OFlags::RDONLY).expect(path);
+                assert!(!content(&file).expect("read").is_empty(), "{path}");
+            }
+            assert_eq!(open_file(&other, "x", OFlags::RDONLY).err(), Some(Errno::NOSYS));
+        })
+        .join()
+        .expect("passed");
+    }
 }

@@ -8,8 +8,8 @@ use crate::metrics::name;
 use crate::record::{Call, Capacity, Effect, MetricResult, TrialRecord, Verdict};
 use crate::schedule::Scheduled;
 use crate::verdict::IDLE_BELOW;
+use rxlab_base::grammar::sh;
 use rxlab_base::number::{self, capitalized};
-use rxlab_setting::export::shell;
 use rxlab_setting::{Setting, set_flags};
 use rxlab_stats::design::Arm;
 
@@ -81,7 +81,7 @@ impl Recommendation {
     pub fn new(record: &TrialRecord, program: &str) -> Self {
         let (advice, reason) = advise(record);
         let verdict = record.verdict();
-        let again = || format!("{program} trial run --again {}", shell(&record.id));
+        let again = || format!("{program} trial run --again {}", sh::word(&record.id));
         let command = match (advice, verdict) {
             (Advice::Keep, _) => keep(record, program),
             (Advice::DoNotKeep, _) => Some(format!("{program} doctor")),
@@ -91,7 +91,7 @@ impl Recommendation {
             (Advice::MeasureLonger, Some(Verdict::Helps | Verdict::SpreadsOnly { .. })) => {
                 Some(format!("{} --pairs {}", again(), 2 * record.max_pairs))
             }
-            (Advice::MeasureLonger, _) => Some(format!("{program} trial resume {}", shell(&record.id))),
+            (Advice::MeasureLonger, _) => Some(format!("{program} trial resume {}", sh::word(&record.id))),
             // The same comparison again would prove no more.
             (Advice::MeasureAgain, Some(Verdict::Unproven { .. })) => None,
             (Advice::MeasureAgain, _) => Some(again()),
@@ -109,7 +109,7 @@ impl Recommendation {
 fn keep(record: &TrialRecord, program: &str) -> Option<String> {
     let settings: Option<Vec<Setting>> = record.change.iter().map(|line| line.parse().ok()).collect();
     match (&record.plan, settings) {
-        (Some(plan), _) => Some(format!("{program} apply {} --confirm 60s", shell(plan))),
+        (Some(plan), _) => Some(format!("{program} apply {} --confirm 60s", sh::word(plan))),
         (None, Some(settings)) if settings.is_empty() => None,
         (None, Some(settings)) => Some(format!("{program} apply {} --confirm 60s", set_flags(&settings))),
         // A pair of commands: the one of arm B.

@@ -1,13 +1,15 @@
 //! `rxlab record install` and `remove`: the systemd unit of the recorder.
 
 use std::io::Write;
+use std::path::Path;
 
 use serde_json::json;
 
 use super::{Etc, Global, RingArgs};
 use crate::commands::output;
 use crate::commands::persist::{boot, say_installed, system};
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Kind, Result};
+use rxlab_base::private;
 use rxlab_base::units::format_duration;
 use rxlab_change::persist::{Folder, RECORD_UNIT, Restore, record_files};
 
@@ -33,6 +35,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let written = Folder::new(&etc).install(&record_files(&arguments, &restore))?;
     let is_running = system::is_ours(global);
     if is_running {
+        // The unit may write there and nowhere else.
+        make_private(&restore.state)?;
         system::ctl(&["daemon-reload"])?;
         system::ctl(&["restart", RECORD_UNIT])?;
     }
@@ -49,6 +53,16 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         writeln!(out, "{RECORD_UNIT} starts at the next boot; `rxlab record remove` undoes this")?
     }
     Ok(())
+}
+
+/// Makes the state directory, unless it is there.
+fn make_private(state: &Path) -> Result {
+    match private::create_directory(state) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(CommandError::new(Kind::from(&error), format!("cannot create {}: {error}", state.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn remove(global: &Global, etc: &Etc) -> Result {

@@ -12,17 +12,25 @@ const state = { live: [], recorded: null, at: -1, paused: false, nic: "", connec
   arrived: 0, pause: 0 };
 const $ = (id) => document.getElementById(id);
 
+// Text of others as it cannot be mistaken for another: the rule of `crates/base/src/grammar/terminal.rs`.
+function visible(text) {
+  return String(text).replace(/\\+(?=u\{|[^ -~\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff])/gu, "$&$&")
+    .replace(/[^ -~\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+}
+
+const shownAs = (child) => child instanceof Node ? child : visible(child);
+
 function element(name, attributes, ...children) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
-  node.append(...children);
+  node.append(...children.map(shownAs));
   return node;
 }
 
 function drawn(name, attributes, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.append(...children);
+  node.append(...children.map(shownAs));
   return node;
 }
 

@@ -11,12 +11,12 @@ use super::checkpoint::{self, Args};
 use crate::commands::persist::{boot, system};
 use crate::commands::{Global, output};
 use crate::error::{CommandError, Kind, Result};
+use rxlab_base::grammar::sh;
 use rxlab_base::number;
 use rxlab_base::units::rfc3339;
 use rxlab_change::persist::{Folder, Restore, timer_files, unit_name};
 use rxlab_faces::report::text::paragraph;
 use rxlab_faces::report::words;
-use rxlab_setting::export::shell;
 use rxlab_trial::schedule::{Outcome, Scheduled, Standing};
 use rxlab_trial::store::TrialDir;
 
@@ -174,6 +174,6 @@ fn times(all: &[Scheduled]) -> Vec<String> {
 fn line(restore: &Restore, id: &str) -> String {
     let words =
         [restore.program.to_string_lossy().into_owned()].into_iter().chain(restore.options.iter().cloned());
-    let words: Vec<String> = words.map(|word| shell(&word)).collect();
-    format!("{} trial checkpoint {} --due", words.join(" "), shell(id))
+    let words: Vec<String> = words.map(|word| sh::word(&word)).collect();
+    format!("{} trial checkpoint {} --due", words.join(" "), sh::word(id))
 }

@@ -1,9 +1,12 @@
-//! Names and values with control characters, from every source of names: none reaches the terminal. A foreign device,
-//! plan or snapshot could once change the window title and hide lines.
+//! Names and values with control characters, from every source of names: none reaches the terminal, and no name looks like
+//! another. A foreign device, plan or snapshot could once change the window title and hide lines.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
+
+use rxlab_base::grammar::terminal;
 
 use crate::load::connections;
 use crate::process::{Ended, json, rxlab};
@@ -31,8 +34,8 @@ fn clean(command: impl Fn() -> Command) -> String {
     let plain = run(false);
     let styled = STYLES.iter().fold(run(true), |text, style| text.replace(&format!("\u{1b}[{style}m"), ""));
     for text in [&plain, &styled] {
-        let controls = |c: char| c.is_control() && c != '\n' && c != '\t';
-        assert!(!text.contains(controls), "{:?}: {text:?}", command());
+        let is_odd = |c: char| !terminal::is_plain(c) && c != '\n' && c != '\t';
+        assert!(!text.contains(is_odd), "{:?}: {text:?}", command());
     }
     plain
 }
@@ -116,12 +119,49 @@ fn names_of_a_machine_do_not_control_the_terminal() {
     assert_eq!(value["identity"]["hostname"], TEXT, "JSON is exact");
 }
 
+/// What each command says of a machine whose second interface has this name.
+fn said_of(nic: &str, words: &[&str]) -> String {
+    let tree = Tree::new();
+    let base = format!("sys/devices/virtual/net/{nic}");
+    for (file, value) in [("queues/rx-0/rps_cpus", "00"), ("type", "1"), ("flags", "0x1003")] {
+        tree.write(&format!("{base}/{file}"), format!("{value}\n"));
+    }
+    tree.link(&format!("sys/class/net/{nic}"), &format!("../../devices/virtual/net/{nic}"));
+    let words: Vec<String> = words.iter().map(|word| word.replace("NIC", nic)).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    clean(|| tree.command(&words)).replace(&tree.path().display().to_string(), "")
+}
+
+/// A style in a name, an invisible character, a letter of another script, and a name that looks like an escaped one.
+#[test]
+fn no_name_looks_like_another() {
+    let groups = [
+        &["et0", "et0\u{1b}[1m", "\u{435}t0", "e\u{200b}t0", "et0\u{7f}"][..],
+        &["\u{202e}x", "\\u{202e}x", "\\\u{202e}x"],
+    ];
+    for words in [
+        &["show"][..],
+        &["show", "--tree"],
+        &["show", "--nic", "NIC"],
+        &["apply", "--dry-run", "--setting", "rps NIC/rx-0 = 1"],
+        &["apply", "--setting", "rps NIC/rx-0 = 1"],
+        &["apply", "--setting", "rps NIC/rx-7 = 1"],
+        &["plan", "--setting", "rps NIC/rx-0 = 1"],
+        &["export", "--to", "sh", "NIC"],
+    ] {
+        for names in groups {
+            let said: BTreeSet<String> = names.iter().map(|name| said_of(name, words)).collect();
+            assert_eq!(said.len(), names.len(), "{words:?}: {said:#?}");
+        }
+    }
+}
+
 #[test]
 fn journals_and_snapshots_do_not_control_the_terminal() {
     let tree = machine();
     let plan = plan(&tree);
     let applied = clean(|| tree.command(&["apply", &plan]));
-    assert!(applied.contains("rps e\u{fffd}]0;p\u{fffd}\u{fffd}\u{fffd}/rx-0 = 2"), "{applied}");
+    assert!(applied.contains("rps e\\u{1b}]0;p\\u{7}\\u{9b}\\u{7f}/rx-0 = 2"), "{applied}");
     clean(|| tree.command(&["apply", "--confirm", "600s", "--setting", "clocksource host = hpet"]));
     clean(|| tree.command(&["confirm"]));
     tree.write(&format!("sys/class/net/{NIC}/queues/rx-0/rps_cpus"), "20\n");
@@ -215,5 +255,5 @@ fn responses_do_not_control_the_terminal() {
     let text = clean(|| {
         rxlab(Path::new("/nowhere"), &[&["load", &url, "--for", "50ms", "-c", "1"][..], &ask].concat())
     });
-    assert!(text.contains("x\u{fffd}[2J"), "{text}");
+    assert!(text.contains("x\\u{1b}[2J"), "{text}");
 }

@@ -7,6 +7,7 @@ use super::{Check, Finding, Rule, Severity, tunnel_one_flow};
 use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_base::parse::ethtool::FlowAction;
 use rxlab_base::units::{CpuId, NicName};
+use rxlab_path::constraints::rss_reach;
 use rxlab_path::evidence::{FULL, NO_DOUBLING, TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 
@@ -19,7 +20,7 @@ const SHOWN: usize = 3;
 /// Part of the busiest queue's packets from which another one is named with it.
 const ALIKE_PART: f64 = 0.5;
 
-/// The queue's part of the table relative to the mean of all queues in it.
+/// The queue's part of the table relative to that of an even table.
 const UNEVEN: f64 = 1.5;
 
 /// Part of an even share of the packets below which a queue counts as left out.
@@ -145,12 +146,14 @@ pub(super) struct TablePart {
     pub(super) own: f64,
     /// Number of queues in the table.
     pub(super) queues: usize,
+    /// Number of queues that the table could name.
+    pub(super) reach: usize,
 }
 
 impl TablePart {
-    /// True if it is far more than the mean of the queues in the table.
+    /// True if it is far more than an even table would have.
     pub(super) fn is_uneven(self) -> bool {
-        self.own * self.queues as f64 >= UNEVEN
+        self.own * self.reach as f64 >= UNEVEN
     }
 }
 
@@ -159,7 +162,8 @@ pub(super) fn table_part(nic: &Nic, queue: u32) -> Option<TablePart> {
     let weights = nic.hardware.rss.known().map(|rss| rss.weights()).filter(|weights| !weights.is_empty())?;
     let entries: usize = weights.values().sum();
     let own = weights.get(&queue).copied().unwrap_or(0) as f64 / entries as f64;
-    Some(TablePart { own, queues: weights.len() })
+    let reach = rss_reach(nic).unwrap_or(usize::MAX).min(nic.rx.len());
+    Some(TablePart { own, queues: weights.len(), reach })
 }
 
 /// True if this rule reports too few flows for any mask on a queue.
@@ -242,10 +246,24 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     if is_uneven {
         plans.insert(0, EVEN.to_owned());
     }
-    let (why, remedy) = if is_uneven {
+    let out_of_reach = rss_reach(nic).filter(|reach| (index as usize) < *reach && *reach < packets.len());
+    let (why, remedy) = if let Some(part) = part.filter(|part| part.is_uneven()) {
         (
-            "the RSS table directs more flows to this queue than to others".to_owned(),
-            format!("an even table: ethtool -X {name} equal {}", packets.len()),
+            match part.queues {
+                queues if queues < part.reach => {
+                    format!("the RSS table leads to {queues} of {} queues only", part.reach)
+                }
+                _ => "the RSS table directs more flows to this queue than to others".to_owned(),
+            },
+            format!("an even table: ethtool -X {name} equal {}", part.reach),
+        )
+    } else if let Some(reach) = out_of_reach.filter(|reach| left_out >= packets.len() - reach) {
+        (
+            format!(
+                "RSS of {name} reaches {reach} queues at most: the other {} get no flows",
+                packets.len() - reach
+            ),
+            format!("hand their packets to other CPUs (RPS); {reach} queues are enough"),
         )
     } else {
         (

@@ -5,6 +5,7 @@ use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuId, CpuMask, Fact};
+use rxlab_path::constraints::Constraints;
 use rxlab_path::model::{Model, Nic, Rates};
 
 /// Interrupts/s on these CPUs together from which they disturb: a link change causes a few.
@@ -36,7 +37,7 @@ pub(super) const RULE: Rule = Rule {
             irqaffinity= or isolcpus=managed_irq says otherwise, and drivers spread their queues over all CPUs. \
             Each interrupt takes some microseconds from the process that the CPU was isolated for, and its softirq \
             often more.",
-    remedy: "Move the interrupts to other CPUs. Managed interrupts cannot be moved: use fewer queues, or \
+    remedy: "Move the interrupts to other CPUs; if these have no interrupt vectors left, use fewer queues. Managed interrupts cannot be moved: use fewer queues, or \
              isolcpus=managed_irq at boot.",
     source: "Documentation/admin-guide/kernel-parameters.txt (isolcpus=, irqaffinity=, nohz_full=)",
     check: Check::Device(finding),
@@ -83,6 +84,17 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             )
         })
     }));
+    let constraints = Constraints::measured(model, rates);
+    let (why, remedy, plan) = match constraints.without_vectors() {
+        Some(full) => (full.to_string(), "fewer queues, which need fewer vectors", "isolate.channels"),
+        None => (
+            "isolation keeps the scheduler away, not interrupts: each stops the process there, and its softirq runs \
+             there too"
+                .to_owned(),
+            "move the interrupts to other CPUs; irqaffinity= at boot keeps new ones away",
+            "isolate.irq",
+        ),
+    };
     Some(Finding {
         severity: if is_used { Severity::Warning } else { Severity::Note },
         cpu: Some(*first),
@@ -94,11 +106,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             if hit.len() == 1 { "CPU" } else { "CPUs" }
         ),
         evidence,
-        why: "isolation keeps the scheduler away, not interrupts: each stops the process there, and its softirq \
-              runs there too"
-            .to_owned(),
-        remedy: "move the interrupts to other CPUs; irqaffinity= at boot keeps new ones away".to_owned(),
-        plans: vec!["isolate.irq".to_owned()],
+        why,
+        remedy: remedy.to_owned(),
+        plans: vec![plan.to_owned()],
         ..RULE.finding()
     })
 }

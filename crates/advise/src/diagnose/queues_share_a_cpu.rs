@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do interrupts of several busy queues land on one CPU while others have room?",
     fires: || {
         format!(
-            "at least two queues that each bring {} of a CPU's packets land on it, it spends {} of its time \
+            "at least two queues land on a CPU that each bring it {} of the packets of the busiest one, it spends {} of its time \
              in interrupts and softirq, and a CPU of its node that is at most {} busy handles no busy queue's \
              interrupt, or would have at most {} of its packets with one of these queues",
             percent(PART),
@@ -103,7 +103,8 @@ pub(crate) fn crowds<'a>(model: &'a Model, rates: &Rates) -> Vec<Crowd<'a>> {
     let roomy: CpuMask =
         model.usable().iter().filter(|cpu| rates.cpu(*cpu).is_some_and(|cpu| busy(cpu) <= ROOM)).collect();
     let crowd = |(cpu, mut queues): (CpuId, Vec<Loaded<'a>>)| {
-        queues.retain(|queue| queue.load >= CROWDED && queue.packets >= brought[&cpu] * PART);
+        let most = queues.iter().map(|queue| queue.packets).fold(0.0, f64::max);
+        queues.retain(|queue| queue.load >= CROWDED && queue.packets >= most * PART);
         queues.sort_by(|a, b| b.packets.total_cmp(&a.packets));
         let mut near =
             node(model, cpu).map_or(roomy.clone(), |node| of_node(model, node).intersection(&roomy));

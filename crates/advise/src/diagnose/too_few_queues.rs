@@ -7,6 +7,7 @@ use super::queues_share_a_cpu::movable;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::CpuMask;
+use rxlab_path::constraints::{QueueLimit, queue_limit};
 use rxlab_path::evidence::{NO_DOUBLING, receiving};
 use rxlab_path::model::{Function, Model, Nic, Rates};
 
@@ -52,7 +53,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let others = usable.difference(&cpus);
     let elsewhere = mean(rates, &others, receiving);
     let steered = queues.iter().any(|queue| queue.mask().is_some());
-    let most = most(nic);
+    let limit = queue_limit(nic).filter(|limit| limit.most > 0);
+    let most = limit.as_ref().map(|limit| limit.most);
     let more = most.filter(|most| *most as usize > queues.len());
     // A virtual function's driver or its host may support more than it reports.
     let is_virtual = matches!(nic.hardware.function, Function::Virtual { .. });
@@ -71,7 +73,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: Severity::Warning,
         cpu: Some(busiest.cpu),
         title: format!("{name} has {number} ({could}) on CPUs {} full", percent(load)),
-        evidence: evidence(rates, nic, &queues, most, &others),
+        evidence: evidence(rates, nic, &queues, limit, &others),
         why: why(nic),
         remedy: match more {
             Some(_) => "more queues, at most one for each core; RPS until then",
@@ -90,13 +92,6 @@ fn plans(has_more: bool, steered: bool) -> Vec<String> {
     plans.into_iter().filter(|(_, helps)| *helps).map(|(plan, _)| plan.to_owned()).collect()
 }
 
-/// The driver's maximum number of receive queues; `None` if it does not report it.
-fn most(nic: &Nic) -> Option<u32> {
-    let channels = nic.hardware.channels.known()?;
-    let counts = [channels.combined, channels.rx].into_iter().flatten();
-    counts.map(|count| count.max).max().filter(|most| *most > 0)
-}
-
 fn why(nic: &Nic) -> String {
     match nic.hardware.function {
         Function::Virtual { .. } => {
@@ -112,7 +107,7 @@ fn evidence(
     rates: &Rates,
     nic: &Nic,
     queues: &[Loaded<'_>],
-    most: Option<u32>,
+    limit: Option<QueueLimit>,
     others: &CpuMask,
 ) -> Vec<Evidence> {
     const SHOWN: usize = 3;
@@ -124,10 +119,12 @@ fn evidence(
             format!("{number} together: {} packets/s", seen.packets("packets", packets))
         }));
     }
-    found.push(Evidence::about(Subject::nic(nic), |seen| match most {
-        Some(most) => {
+    found.push(Evidence::about(Subject::nic(nic), |seen| match limit {
+        Some(QueueLimit { most, why, .. }) => {
             let number = plural(seen.count("queues", queues.len()), "queue");
-            format!("the driver has {number} of at most {}", seen.count("queues_max", most as usize))
+            let at_most = seen.count("queues_max", most as usize);
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            format!("the driver has {number} of at most {at_most}{why}")
         }
         None => "the driver does not report its maximum number of queues".to_owned(),
     }));

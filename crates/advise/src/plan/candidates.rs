@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::step::channels;
 use super::topology::{CpuTopology, Domain};
-use rxlab_base::parse::ethtool::ChannelKind;
 use rxlab_base::units::{CpuId, CpuMask, Fact, QueueId};
+use rxlab_path::constraints::{QueueLimit, changeable_queues, queue_limit};
 use rxlab_path::model::{Model, Nic, RxQueue};
 use rxlab_setting::{Setting, Target, set_text};
 
@@ -190,12 +190,11 @@ fn delays(nic: &Nic) -> Result<Vec<Candidate>, String> {
 /// Powers of two up to the usable CPUs, and as many as those or as the device has.
 fn queues(model: &Model, nic: &Nic) -> Result<Vec<Candidate>, String> {
     let lacks = || format!("{} does not report its numbers of queues", nic.name);
-    let channels = channels::changeable(model, nic)?;
-    let kind = if channels.combined.is_some() { ChannelKind::Combined } else { ChannelKind::Rx };
-    let count = channels.count(kind).ok_or_else(lacks)?;
-    let most = count.max.min(u32::try_from(model.usable().len()).unwrap_or(u32::MAX));
+    let channels = changeable_queues(model, nic)?;
+    let QueueLimit { kind, now, most, .. } = queue_limit(nic).ok_or_else(lacks)?;
+    let most = most.min(u32::try_from(model.usable().len()).unwrap_or(u32::MAX));
     let powers = (0..32).map(|bit| 1 << bit).take_while(|power| *power < most);
-    let counts = powers.chain([most]).filter(|number| *number != count.now);
+    let counts = powers.chain([most]).filter(|number| *number != now);
     let candidate = |number: u32| {
         let value = channels::text(channels, kind, number);
         let setting = Setting::new("channels", Target::Nic(nic.name.clone()), value);

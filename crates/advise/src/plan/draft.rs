@@ -9,9 +9,10 @@ use super::share::Machine;
 use super::spread::{below, stands_on};
 use super::topology::CpuTopology;
 use rxlab_base::units::{CpuId, CpuMask, NicName};
+use rxlab_path::constraints::{Binds, Constraints, slow};
 use rxlab_path::evidence::TRAFFIC;
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
-use rxlab_setting::{PlannedSetting, Setting, Target, simulation};
+use rxlab_setting::{PlannedSetting, Setting, Target, forbids, simulation};
 
 /// Reason to leave something alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +50,12 @@ pub(super) struct Draft<'a> {
     pub(super) width: usize,
     /// CPUs that receive work should leave.
     pub(super) clean: CpuMask,
+    /// What no setting may violate.
+    constraints: Constraints,
     only: Option<&'a [Variable]>,
     left_out: &'a [Variable],
+    /// The variable that is being decided.
+    deciding: Option<Variable>,
     pub(super) settings: Vec<PlannedSetting>,
     /// Variables of the settings, in their order.
     pub(super) variables: Vec<Variable>,
@@ -81,8 +86,10 @@ impl<'a> Draft<'a> {
             nics: Vec::new(),
             width: options.cpus_per_queue.unwrap_or(usize::MAX),
             clean: options.keep_clean.clone(),
+            constraints: Constraints::measured(model, rates),
             only,
             left_out,
+            deciding: None,
             settings: Vec::new(),
             variables: Vec::new(),
             reasons: Vec::new(),
@@ -179,6 +186,7 @@ impl<'a> Draft<'a> {
         }
         let settings = self.settings.len();
         self.has_left = false;
+        self.deciding = Some(variable);
         work(self);
         if self.settings.len() > settings {
             if !self.variables.contains(&variable) {
@@ -206,12 +214,28 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds settings and applies them to the draft's machine.
+    /// Adds settings and applies them to the draft's machine, but none that a constraint forbids.
     pub(super) fn take(&mut self, settings: Vec<PlannedSetting>) {
         for planned in settings {
+            if let Some(why) = forbids(&self.constraints, &self.model, &planned.set, Binds::Plans) {
+                let variable = self.deciding.map(|variable| format!("{variable}: ")).unwrap_or_default();
+                self.leave(format!("{variable}{why}"));
+                continue;
+            }
             simulation::simulate(&mut self.model, &planned.set);
             self.settings.push(planned);
         }
+    }
+
+    /// CPUs that should get no interrupt while others are left: they lack time, or are slow.
+    pub(super) fn full(&self) -> CpuMask {
+        self.machine().full().union(&slow(&self.model))
+    }
+
+    /// Reason why no interrupt is sent anywhere: one that was stays where it is. Moving others would hide it from the next
+    /// plan, and the CPUs that have vectors left are not known.
+    pub(super) fn no_vectors(&self) -> Option<String> {
+        self.constraints.without_vectors().map(|why| why.to_string())
     }
 
     /// Adds one setting and applies it to the draft's machine.

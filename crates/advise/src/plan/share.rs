@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use rxlab_base::units::{CpuId, CpuMask, Fact};
+use rxlab_path::constraints::{is_stuck, slow};
 use rxlab_path::evidence::{
     DROWNING, FULL, MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time,
 };
-use rxlab_path::model::{CpuRates, Holder, Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_path::model::{CpuRates, Holder, Irq, Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
 /// 10 to 20 us between packets a core is interrupted all the time.
@@ -133,7 +134,8 @@ impl Machine<'_> {
         };
         let irq = queue.irqs.first();
         // An interrupt that is moving counts where it was sent.
-        let sent = irq.filter(|irq| irq.is_pending()).and_then(|irq| irq.affinity.known()).and_then(one);
+        let is_moving = |irq: &&Irq| irq.is_pending() && !is_stuck(irq, self.rates);
+        let sent = irq.filter(is_moving).and_then(|irq| irq.affinity.known()).and_then(one);
         // With Hyper-V, the CPU of a signal is not that of an interrupt.
         sent.or_else(|| irq.and_then(|irq| irq.effective.known()).and_then(one))
             .or_else(|| irq_cpus(queue, self.model, self.rates).first())
@@ -179,6 +181,7 @@ impl Machine<'_> {
             .into_iter()
             .partition(|unassigned| unassigned.holder().is_some() || some_hot && unassigned.has_room);
         let (others, taken, full) = (self.others(nics), self.taken(nics), self.full());
+        let slow = slow(self.model);
         let mut given = CpuMask::new();
         let share = Share {
             around: None,
@@ -188,6 +191,7 @@ impl Machine<'_> {
             others: &others,
             taken: &taken,
             full: &full,
+            slow: &slow,
             options,
         };
         let mut parts: Vec<Part<'n>> = without.into_iter().map(Unassigned::with_none).collect();
@@ -370,6 +374,8 @@ struct Share<'a> {
     taken: &'a CpuMask,
     /// CPUs that programs fill.
     full: &'a CpuMask,
+    /// CPUs that are slower than others.
+    slow: &'a CpuMask,
     options: ShareOptions,
 }
 
@@ -420,16 +426,18 @@ impl Share<'_> {
         };
         const CORES: &str = "their cores";
         const PROGRAMS: &str = "busy programs";
+        const SLOW: &str = "slow cores";
         for (what, name, must) in [
             (&cores, CORES, self.options.whole_cores),
             (self.taken, "busy interrupts of other interfaces", true),
             (self.full, PROGRAMS, false),
+            (self.slow, SLOW, false),
             (self.others, "other interfaces' interrupts", false),
         ] {
             let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
             let rest: Vec<CpuId> = free.iter().copied().filter(|cpu| !what.contains(*cpu)).collect();
-            // Neither its own other thread nor a full CPU is of help to a queue while others are free.
-            let must = must || ([CORES, PROGRAMS].contains(&name) && !rest.is_empty());
+            // Neither its own other thread nor a full or slow CPU is of help to a queue while others are free.
+            let must = must || ([CORES, PROGRAMS, SLOW].contains(&name) && !rest.is_empty());
             if rest.len() < free.len() && (must || rest.len() >= needed) {
                 free = rest;
                 without.push(name);

@@ -15,7 +15,7 @@ use super::topology::CpuTopology;
 use super::{expected, forecast};
 use crate::diagnose::{before_steering, one_outer_flow, processing};
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
-use rxlab_path::evidence::{foreign, irq_cpus, queue_packets, receive_time};
+use rxlab_path::evidence::{by_threads, carrier, foreign, irq_cpus, queue_packets, receive_time};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text};
 
@@ -123,7 +123,22 @@ pub(super) fn unsteerable(model: &Model, rates: &Rates, nic: &Nic) -> Option<Str
             nic.name
         ));
     }
+    if let Some(cpu) = polled_on(model, rates, nic) {
+        return Some(format!(
+            "kernel threads receive packets of {} on CPU {cpu}: RPS does not move them, but their CPUs do",
+            nic.name
+        ));
+    }
     before_steering(nic, rates).or_else(|| one_outer_flow(model, rates, nic))
+}
+
+/// The CPU that receives longest, if threads do it and the packets are those of `nic`. Drivers whose NAPIs belong to no
+/// interface (mt76) poll by threads without `threaded` of one.
+fn polled_on(model: &Model, rates: &Rates, nic: &Nic) -> Option<CpuId> {
+    let (cpu, time) = expected::hottest(rates)?;
+    let by_threads = time >= HIGH_LOAD && rates.cpu(cpu).is_some_and(by_threads);
+    let (from, _) = carrier(model, rates, cpu).filter(|_| by_threads)?;
+    (from.name == nic.name).then_some(cpu)
 }
 
 /// Links that receive in the same round as their lower device: RPS and RFS were already applied for that

@@ -6,8 +6,9 @@ use super::ApplyError;
 use crate::knob::{self, KNOBS, Knob, KnobError};
 use rxlab_base::parse;
 use rxlab_base::units::Direction;
+use rxlab_path::constraints::{Binds, Constraints};
 use rxlab_path::model::{DeviceAddress, Model};
-use rxlab_setting::{Plan, PlannedSetting, Setting, Target};
+use rxlab_setting::{Plan, PlannedSetting, Setting, Target, forbids};
 use rxlab_sys::{Cause, Host, HostError, Operation};
 
 /// The knob of a setting.
@@ -45,7 +46,8 @@ fn thread_group_of(host: &dyn Host, thread: u32) -> Option<u32> {
     parse::thread_group(&host.read_text(&format!("proc/{thread}/status")).ok()?)
 }
 
-/// Checks a whole plan against the machine: host, devices, every target, every value.
+/// Checks a whole plan against the machine: host, devices, every target, every value, and the constraints that bind
+/// everyone.
 /// Returns the settings in the order of applying, with canonical values. A value for a queue that another
 /// setting will create is unchanged: it can only be checked once the queue exists. The same holds for the RSS
 /// table of an interface whose queues another setting changes.
@@ -66,6 +68,7 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
     }
     // The registry is in the order of applying; the sort is stable.
     planned.sort_by_key(|planned| KNOBS.iter().position(|knob| knob.name() == planned.set.knob));
+    let constraints = Constraints::new(model);
     let mut settings: Vec<Setting> = Vec::new();
     // The machine as foreseen at the setting's turn.
     let mut foreseen = Cow::Borrowed(model);
@@ -100,7 +103,12 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
         if !knob.discards().is_empty() {
             knob.foresee(foreseen.to_mut(), target, &value);
         }
-        settings.push(Setting { knob: name.clone(), target: target.clone(), value });
+        let setting = Setting { knob: name.clone(), target: target.clone(), value };
+        if let Some(constraint) = forbids(&constraints, &foreseen, &setting, Binds::Everyone) {
+            let (setting, constraint) = (Box::new(setting), Box::new(constraint));
+            return Err(ApplyError::Forbidden { setting, constraint });
+        }
+        settings.push(setting);
     }
     Ok(settings)
 }
@@ -143,6 +151,7 @@ mod tests {
     use crate::knob::testbed::{channels_answer, model};
     use rxlab_base::parse::ethtool::{Channels, Count};
     use rxlab_base::parse::{attribute, one_message};
+    use rxlab_base::units::Fact;
     use rxlab_path::model::DeviceAddress;
     use rxlab_setting::Plan;
     use rxlab_sys::{EthtoolGet, Query, RecordedHost};
@@ -206,6 +215,28 @@ mod tests {
         assert!(checked("affinity pid:812 = 1").is_ok());
         let refused = checked("affinity pid:813 = 1").expect_err("a thread");
         assert_eq!(refused, "pid:813: it is a thread of process 812; use pid:812");
+    }
+
+    /// CPU 3 of the test machine is isolated: the kernel drops it from masks silently, and lets interrupts go there.
+    #[test]
+    fn reserved_cpus_are_refused() {
+        let refused = |set: &str| {
+            let error = check(&RecordedHost::new(), &model(), &plan(&[set])).expect_err(set);
+            assert_eq!(error.kind(), rxlab_base::error::Kind::Usage);
+            error.to_string()
+        };
+        assert_eq!(
+            refused("rps eth0/rx-0 = 2-4"),
+            "rps eth0/rx-0 = 2-4: CPU 3 is isolated at boot (isolcpus=); choose others"
+        );
+        assert_eq!(
+            refused("irq_affinity eth0/rx-0 = 3"),
+            "irq_affinity eth0/rx-0 = 3: CPU 3 is isolated at boot (isolcpus=); choose others"
+        );
+        let mut named = model();
+        named.settings.irqaffinity = Fact::Known("0,3".parse().expect("a list"));
+        let sent = plan(&["irq_affinity eth0/rx-0 = 3"]);
+        assert!(check(&RecordedHost::new(), &named, &sent).is_ok(), "named at boot for interrupts");
     }
 
     #[test]

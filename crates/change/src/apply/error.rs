@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::journal::JournalError;
 use crate::knob::{KNOBS, KnobError};
 use rxlab_base::error::Kind;
+use rxlab_path::constraints::Constraint;
 use rxlab_path::model::DeviceAddress;
 use rxlab_setting::{Setting, Target};
 use rxlab_sys::{HostError, OtherView};
@@ -37,6 +38,13 @@ pub enum ApplyError {
         /// Device in the plan.
         plan: DeviceAddress,
         here: String,
+    },
+    /// A constraint of the machine forbids it, although the kernel would take it.
+    #[error("{setting}: {constraint}; choose others")]
+    Forbidden {
+        /// The setting asked for.
+        setting: Box<Setting>,
+        constraint: Box<Constraint>,
     },
     /// The knob rejects it or fails.
     #[error(transparent)]
@@ -126,7 +134,9 @@ impl ApplyError {
     /// Exit code class of the error.
     pub fn kind(&self) -> Kind {
         match self {
-            ApplyError::UnknownKnob { .. } | ApplyError::Twice { .. } => Kind::Usage,
+            ApplyError::UnknownKnob { .. } | ApplyError::Twice { .. } | ApplyError::Forbidden { .. } => {
+                Kind::Usage
+            }
             ApplyError::OtherHost { .. }
             | ApplyError::OtherDevice { .. }
             | ApplyError::Pending { .. }

@@ -47,7 +47,7 @@ pub(super) enum Value {
 /// Members of a mask.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Members {
-    /// CPUs that are online and not isolated at boot.
+    /// CPUs that are online, of which the kernel drops the isolated ones: `apply` refuses these.
     HousekeepingCpus,
     OnlineCpus,
     /// At least one: `off` is refused.
@@ -159,12 +159,6 @@ fn check_mask(site: Site<'_>, members: Members, value: &str) -> Result<String> {
         Members::RxQueues => rx_queues(site, value)?,
         _ => site.online_cpus(value)?,
     };
-    let isolated = mask.intersection(&site.model.isolated());
-    if members == Members::HousekeepingCpus && !isolated.is_empty() {
-        let is = if isolated.len() == 1 { "is" } else { "are" };
-        let why = "isolated at boot and would be dropped silently by the kernel; leave it out";
-        return Err(site.unusable(isolated, format!("{is} {why}")));
-    }
     if mask.is_empty() {
         return Err(site.bad(value, if members == Members::SomeOnlineCpus { SOME } else { LIST }));
     }

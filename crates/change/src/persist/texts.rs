@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::folder::{Installed, wanted_by};
 use super::seal::sealed;
+use rxlab_base::grammar::systemd::{self, argument};
+use rxlab_base::grammar::terminal::shown;
+use rxlab_base::grammar::udev;
 use rxlab_path::model::DeviceAddress;
 use rxlab_setting::{Plan, Target};
 
@@ -30,8 +33,11 @@ pub struct Restore {
 impl Restore {
     /// The program and its options, as words of a unit's line.
     pub(super) fn command(&self) -> String {
-        let options = self.options.iter().map(|option| word(option));
-        std::iter::once(word(&self.program.to_string_lossy())).chain(options).collect::<Vec<_>>().join(" ")
+        let options = self.options.iter().map(|option| argument(option));
+        std::iter::once(systemd::program(&self.program.to_string_lossy()))
+            .chain(options)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// With everything that has to be quoted.
@@ -71,17 +77,16 @@ fn unit(of: &str, nic: &str, restore: &Restore) -> String {
     let etc = if restore.etc == Path::new("/etc") {
         String::new()
     } else {
-        format!("--etc {} ", word(&restore.etc.to_string_lossy()))
+        format!("--etc {} ", argument(&restore.etc.to_string_lossy()))
     };
     let mut text = format!(
         "[Unit]\nDescription=Receive path settings{of} kept by rxlab\n\
-         ConditionPathExists={}\nConditionKernelCommandLine=!{OFF}\nRequiresMountsFor={} {}\n\
+         {}ConditionKernelCommandLine=!{OFF}\n{}\
          # Interrupts exist only once the link is up, so no network unit waits for this one.\n\
          After=sysinit.target network-pre.target irqbalance.service\n\n\
          [Service]\nType=oneshot\nExecStart={} restore {etc}{nic}--wait {WAIT}\nTimeoutStartSec=120\n",
-        specifiers(&plan.to_string_lossy()),
-        word(&restore.etc.to_string_lossy()),
-        word(&restore.state.to_string_lossy()),
+        condition("ConditionPathExists", &plan),
+        mounts(&[&restore.etc, &restore.state]),
         restore.command(),
     );
     if nic.is_empty() {
@@ -90,19 +95,15 @@ fn unit(of: &str, nic: &str, restore: &Restore) -> String {
     text
 }
 
-/// Escapes `%`, which is special in systemd units.
-pub(super) fn specifiers(text: &str) -> String {
-    text.replace('%', "%%")
+/// A line of a unit with a condition on `path`; none for a path that such a line cannot say.
+pub(super) fn condition(kind: &str, path: &Path) -> String {
+    systemd::value(&path.to_string_lossy()).map(|path| format!("{kind}={path}\n")).unwrap_or_default()
 }
 
-/// Quotes text as one word of a unit's line.
-pub(super) fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@,+=".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    let escaped = text.replace('\\', r"\\").replace('"', "\\\"").replace('$', "$$").replace('\n', "\\n");
-    format!("\"{}\"", specifiers(&escaped))
+/// A line that waits for the file systems of `paths`; none for paths that such a line cannot say.
+pub(super) fn mounts(paths: &[&Path]) -> String {
+    let said: Vec<String> = paths.iter().filter_map(|path| systemd::path(&path.to_string_lossy())).collect();
+    if said.is_empty() { String::new() } else { format!("RequiresMountsFor={}\n", said.join(" ")) }
 }
 
 /// A line for each interface of the plan. `systemctl` only queues the unit: a rule must not wait. `$name` is
@@ -110,33 +111,29 @@ pub(super) fn word(text: &str) -> String {
 fn rules(plan: &Plan) -> String {
     let mut lines: Vec<String> = Vec::new();
     for planned in &plan.settings {
-        let matched = planned.device.as_ref().and_then(|device| matched(device, &planned.set.target));
-        let line = matched.map(|matched| {
-            format!(
+        let Some((device, nic)) = planned.device.as_ref().zip(planned.set.target.nic()) else { continue };
+        let line = match matched(device, &planned.set.target) {
+            Some(matched) => format!(
                 "ACTION==\"add|move\", SUBSYSTEM==\"net\", {matched}, \
                  RUN+=\"/bin/systemctl --no-block start rxlab@$name.service\"\n"
-            )
-        });
-        lines.extend(line.filter(|line| !lines.contains(line)));
+            ),
+            None => format!("# No rule can name {}: it is restored at boot only.\n", shown(nic.as_str())),
+        };
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
     }
     format!("# Start the unit of a persisted interface that appears or is renamed.\n{}", lines.concat())
 }
 
-/// The udev match for a device.
+/// The udev match for a device; `None` if a rule cannot name it.
 fn matched(device: &DeviceAddress, target: &Target) -> Option<String> {
     let (kind, rest) = device.0.split_once(':')?;
-    let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:@".contains(c));
     Some(match kind {
-        "mac" if plain(rest) => format!("ATTR{{address}}==\"{rest}\""),
+        "mac" => format!("ATTR{{address}}==\"{}\"", udev::literal(rest)?),
         // Further ports of a function share its path; `restore` tells them apart.
-        "pci" => {
-            let function = rest.split('/').next().filter(|function| plain(function))?;
-            format!("ENV{{ID_PATH}}==\"pci-{function}\"")
-        }
-        _ => {
-            let name = target.nic()?.as_str();
-            plain(name).then(|| format!("KERNEL==\"{name}\""))?
-        }
+        "pci" => format!("ENV{{ID_PATH}}==\"pci-{}\"", udev::literal(rest.split('/').next()?)?),
+        _ => format!("KERNEL==\"{}\"", udev::literal(target.nic()?.as_str())?),
     })
 }
 
@@ -202,8 +199,12 @@ mod tests {
     /// A name with a quote would end the string of the rule; such an interface has no rule.
     #[test]
     fn no_name_is_a_rule() {
-        let odd = plan(&[("rps a\",RUN+=\"x/rx-0 = 1", "virtual:a")]);
+        let odd = plan(&[("rps a\",OPTIONS-\"x/rx-0 = 1", "virtual:a")]);
         let rules = text(&odd, &restore(), ".rules");
-        assert!(!rules.contains("RUN"), "{rules}");
+        assert!(
+            rules.contains("# No rule can name a\",OPTIONS-\"x: it is restored at boot only.\n"),
+            "{rules}"
+        );
+        assert!(rules.lines().all(|line| line.starts_with('#')), "{rules}");
     }
 }

@@ -5,21 +5,23 @@ use std::fmt::Write;
 
 use super::folder::{Installed, wanted_by};
 use super::seal::{CHECKPOINT, sealed_with};
-use super::texts::{Restore, specifiers, word};
+use super::texts::{Restore, mounts};
+use rxlab_base::grammar::systemd::{argument, value};
 
 /// The files of the timer of the trial `id`, in the order of installation. `times`: in the form of systemd.time(7).
 /// Times that pass while the machine is off are made up for at the next boot. With no times only the paths matter.
 pub fn timer_files(id: &str, times: &[String], restore: &Restore) -> Vec<Installed> {
     let name = unit_name(id);
-    let of_id = specifiers(id);
+    // Ids are of letters, digits, dashes and plus signs.
+    let of_id = value(id).unwrap_or_default();
     let service = format!(
-        "[Unit]\nDescription=Checkpoint of the rxlab trial {of_id}\nRequiresMountsFor={}\n\
+        "[Unit]\nDescription=Checkpoint of the rxlab trial {of_id}\n{}\
          Wants=network-online.target\nAfter=network-online.target rxlab.service\n\n\
          [Service]\nType=oneshot\nExecStart={} trial checkpoint {} --due\n\
          # 1: the effect is gone, or the change is not set; `rxlab status` has what failed.\nSuccessExitStatus=1\n",
-        word(&restore.state.to_string_lossy()),
+        mounts(&[&restore.state]),
         restore.command(),
-        word(id),
+        argument(id),
     );
     let mut timer = format!("[Unit]\nDescription=Checkpoints of the rxlab trial {of_id}\n\n[Timer]\n");
     for time in times {

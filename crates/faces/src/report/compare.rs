@@ -1,7 +1,7 @@
 //! Comparison of two setups as text: the one that disturbs less, by how much, and the data behind it.
 
 use super::text::{
-    BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, clean, left, paragraph, paragraphs, styled, wrapping,
+    BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, left, paragraph, paragraphs, styled, wrapping,
 };
 use super::trial_text::aligned;
 use super::{probe_words, words};
@@ -76,7 +76,7 @@ fn table(measures: &[Measure]) -> String {
         let difference = measure.difference.as_ref().filter(|difference| difference.mid.is_finite());
         let (word, style) = verdict_on_b(measure);
         table.row([
-            clean(&format!("{}, {}", measure.metric.title, measure.metric.unit)).into(),
+            format!("{}, {}", measure.metric.title, measure.metric.unit).into(),
             mean.into(),
             difference.map_or_else(|| Cell::styled(FAINT, "-"), |difference| in_words(difference).into()),
             Cell::styled(style, word),

@@ -2,7 +2,7 @@
 
 use super::container::container;
 use super::measured::{ROWS, foot, irq_name, more, polls, section};
-use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, left, paragraph, right, styled, wrapping};
+use super::text::{CAUTION, Cell, FAINT, STRONG, Table, left, paragraph, right, styled, wrapping};
 use rxlab_base::number::{grouped, share};
 use rxlab_base::units::{CpuMask, Fact};
 use rxlab_probe::{Class, CpuInterference, Inference, Interference, Method, Tier, Victim};
@@ -151,7 +151,7 @@ pub fn losers<'a>(sample: &Interference, victims: &'a [Victim]) -> Vec<&'a Victi
 
 /// Name, number and service of a process that paid.
 pub fn who(victim: &Victim) -> String {
-    let mut name = clean(&victim.command);
+    let mut name = victim.command.clone();
     match victim.pid {
         Some(pid) => name += &format!(" {pid}"),
         None if victim.processes > 1 => name += &format!(" ({} that ended)", victim.processes),
@@ -160,7 +160,7 @@ pub fn who(victim: &Victim) -> String {
     let path = victim.control_group.known().filter(|path| *path != "/" && victim.pid.is_some());
     let whose = victim.container.as_ref().map(container).or_else(|| victim.unit.clone());
     match whose.as_ref().or(path) {
-        Some(whose) => format!("{name} {}", clean(whose)),
+        Some(whose) => format!("{name} {whose}"),
         None => name,
     }
 }
@@ -184,7 +184,7 @@ pub fn ranked<'a>(sample: &Interference, causes: impl Iterator<Item = (&'a str, 
 fn threads(sample: &Interference) -> String {
     let busy = sample.threads.iter().filter(|thread| sample.share(thread.ns) >= LEAST);
     let texts: Vec<String> =
-        busy.map(|thread| format!("{} {}", clean(&thread.name), share(sample.share(thread.ns)))).collect();
+        busy.map(|thread| format!("{} {}", thread.name, share(sample.share(thread.ns)))).collect();
     if texts.is_empty() {
         return String::new();
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::text::clean;
 use rxlab_advise::diagnose::{Finding, Severity};
 use rxlab_advise::doctor::{Alert, Alerts, Load, doctor};
 use rxlab_advise::plan::Proposal;
@@ -226,7 +225,7 @@ impl LiveFrame {
         let line = |alert: &Alert| {
             let line = alert.in_one_line();
             let change = line.strip_prefix(&alert.time).unwrap_or(&line);
-            format!("{}{}", self.clock(), clean(change))
+            format!("{}{change}", self.clock())
         };
         self.changes.iter().map(line).collect()
     }

@@ -1,6 +1,6 @@
 //! Common parts of the measurement reports: polls by NAPI, the cost of the measuring programs, and notes.
 
-use super::text::{STRONG, Table, clean, paragraph, paragraphs, right, styled, wrapping};
+use super::text::{STRONG, Table, paragraph, paragraphs, right, styled, wrapping};
 use rxlab_base::number::{grouped, share};
 use rxlab_base::units::Fact;
 use rxlab_probe::{Cost, NapiPolls, napi_name};
@@ -22,7 +22,7 @@ pub(super) fn polls(napis: &[NapiPolls]) -> String {
     let mut table = Table::new([wrapping("NAPI")].into_iter().chain(numbers)).indented(2);
     for napi in napis.iter().take(ROWS) {
         table.row([
-            clean(&napi_name(napi.napi, &napi.device, &napi.queues)).into(),
+            napi_name(napi.napi, &napi.device, &napi.queues).into(),
             napi.cpu.to_string().into(),
             grouped(napi.polls).into(),
             grouped(napi.packets).into(),
@@ -37,8 +37,8 @@ pub(super) fn polls(napis: &[NapiPolls]) -> String {
 pub(super) fn irq_name(queue: Option<&str>, actions: &[String]) -> String {
     let actions = actions.join(", ");
     match queue {
-        Some(queue) => clean(&format!("{queue} {actions}")),
-        None => clean(&actions),
+        Some(queue) => format!("{queue} {actions}"),
+        None => actions,
     }
 }
 

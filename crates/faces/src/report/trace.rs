@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::measured::{ROWS, foot, irq_name, more, polls, section};
-use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, paragraph, right, styled, wrapping};
+use super::text::{CAUTION, Cell, FAINT, STRONG, Table, paragraph, right, styled, wrapping};
 use super::timeline::cause_name;
 use rxlab_base::number::{grouped, share};
 use rxlab_base::units::Fact;
@@ -29,7 +29,7 @@ pub fn text(trace: &Trace) -> String {
 pub fn written(file: Option<(&Path, u64)>) -> String {
     match file {
         Some((path, bytes)) => {
-            let (name, megabytes) = (clean(&path.display().to_string()), bytes as f64 / 1e6);
+            let (name, megabytes) = (path.display(), bytes as f64 / 1e6);
             if path.extension().is_some_and(|end| end == "svg") {
                 paragraph("picture: ", &format!("{name}, {megabytes:.1} MB"))
             } else {
@@ -145,8 +145,8 @@ fn at(ns: u64) -> String {
 fn why(run: &Run, ns: u64) -> String {
     let task = match run.pid {
         0 => "idle".to_owned(),
-        _ if run.task.starts_with("ksoftirqd/") => clean(&run.task),
-        pid => format!("{} {pid}", clean(&run.task)),
+        _ if run.task.starts_with("ksoftirqd/") => run.task.clone(),
+        pid => format!("{} {pid}", run.task),
     };
     let mut why = match (run.cause.class, run.pid) {
         // An idle CPU finds work by polling, without an interrupt.
@@ -232,7 +232,7 @@ fn threads(trace: &Trace) -> String {
     for thread in trace.threads.iter().take(ROWS) {
         let delays = thread.delays;
         table.row([
-            clean(&thread.name).into(),
+            thread.name.clone().into(),
             grouped(thread.wakeups).into(),
             length(delays.count, delays.p50_ns),
             length(delays.count, delays.p99_ns),

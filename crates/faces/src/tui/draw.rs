@@ -14,11 +14,15 @@ use super::look::Look;
 use super::{findings, heat, tables};
 use crate::report::live::LiveFrame;
 use crate::report::status::text;
-use crate::report::text::{is_control, wrap};
+use crate::report::text::{clean, wrap};
 use rxlab_advise::diagnose::Severity;
+use rxlab_base::grammar::terminal::is_plain;
 use rxlab_base::number::{count, percent, plural};
 use rxlab_path::evidence::LOST;
 use rxlab_path::model::Fact;
+
+/// What the screen draws besides text.
+const BLOCKS: &str = "\u{2500}\u{2580}\u{2588}\u{258c}";
 
 /// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: Look) {
@@ -40,9 +44,10 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: Look) {
         }
     }
     frame.render_widget(self::foot(app, foot.width.into(), look), foot);
-    // Names of interfaces and programs come from others: none of them controls the terminal.
+    // Names of interfaces and programs come from others. They are cleaned before they are laid out; none that was forgotten
+    // controls the terminal.
     for cell in &mut frame.buffer_mut().content {
-        if cell.symbol().contains(|c| is_control(c) || c.is_control()) {
+        if cell.symbol().contains(|c| !is_plain(c) && !BLOCKS.contains(c)) {
             cell.set_symbol("\u{fffd}");
         }
     }
@@ -52,7 +57,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: Look) {
 fn head(app: &App, width: usize, look: Look) -> Line<'static> {
     // With the importance of each.
     let mut parts =
-        vec![(1, Span::styled("rxlab top", look.strong())), (2, Span::raw(app.origin.host.clone()))];
+        vec![(1, Span::styled("rxlab top", look.strong())), (2, Span::raw(clean(&app.origin.host)))];
     if let Some(frame) = app.shown() {
         let (moment, is_past) = match (&app.origin.moment, app.ago()) {
             (Moment::Snapshot(taken), _) => {
@@ -86,7 +91,8 @@ fn head(app: &App, width: usize, look: Look) -> Line<'static> {
 /// The views, the shown one in brackets, and the interface; by number only where there is little room.
 fn tabs(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: Look) {
     let (width, state) = (usize::from(area.width), &*app);
-    let filter = format!("NIC: {}", state.filter.as_ref().map_or("all", |nic| nic.as_str()));
+    let filter =
+        format!("NIC: {}", state.filter.as_ref().map_or("all".to_owned(), |nic| clean(nic.as_str())));
     let titles = |is_short: bool| {
         View::ALL.into_iter().zip(1..).map(move |(view, number)| {
             let figure = state.shown().map_or(String::new(), |frame| match view {
@@ -122,10 +128,10 @@ fn tabs(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: Look) {
 /// Something to tell, or the keys that do something here.
 fn foot(app: &App, width: usize, look: Look) -> Line<'static> {
     if let Some(message) = &app.message {
-        return Line::styled(message.clone(), look.strong());
+        return Line::styled(clean(message), look.strong());
     }
     if let Some((id, left)) = app.shown().filter(|_| app.ago().is_none()).and_then(LiveFrame::unconfirmed) {
-        let text = format!("{id} reverts in {left:.0} s unless you run `rxlab confirm`");
+        let text = format!("{} reverts in {left:.0} s unless you run `rxlab confirm`", clean(id));
         return Line::styled(text, look.severity(Severity::Warning));
     }
     let may_apply = app.origin.moment == Moment::Live;
@@ -337,7 +343,7 @@ fn changes(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     let history = app.history();
     let lines = history.iter().rev().flat_map(|frame| frame.changed_lines());
     frame.render_widget(
-        Text::from(lines.take(below.height.into()).map(Line::from).collect::<Vec<_>>()),
+        Text::from(lines.take(below.height.into()).map(|line| Line::from(clean(&line))).collect::<Vec<_>>()),
         below,
     );
 }

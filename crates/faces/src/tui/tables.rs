@@ -12,6 +12,7 @@ use super::app::{App, Order, Spot};
 use super::look::Look;
 use crate::report::interference::{LEAST, by, who};
 use crate::report::live::{CpuRow, LiveFrame, NicRow, ProgramRow, QueueRow};
+use crate::report::text::clean;
 use rxlab_base::number::share;
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuMask, NicName};
@@ -119,7 +120,7 @@ impl Rows {
 }
 
 fn cell(text: String, is_right: bool) -> Cell<'static> {
-    let line = Line::from(text);
+    let line = Line::from(clean(&text));
     Cell::from(Text::from(if is_right { line.right_aligned() } else { line }))
 }
 

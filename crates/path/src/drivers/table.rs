@@ -4,13 +4,18 @@
 
 use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
-use super::IrqNumber::{Block, FromLowest, NoQueue, Order, Receive, Transmit};
+use super::IrqNumber::{All, Block, FromLowest, NoQueue, Order, Receive, Transmit, Unclear};
 use super::Kind::{Failover, Pair, Paravirtual, VirtualFunction};
-use super::{Bare, Channels, Driver, Hash, IrqName, IrqNumber, Moderation, UNKNOWN};
+use super::{Bare, Channels, Driver, Hash, IrqName, IrqNumber, Moderation, RssQueues, UNKNOWN, XdpQueues};
 
 /// An interrupt's name by its example and its end.
 const fn irq(example: &'static str, ending: &'static str, number: IrqNumber) -> IrqName {
     IrqName { example, ending, number }
+}
+
+/// A driver whose interrupts have names that say nothing about queues.
+const fn without_queues(names: &'static [&'static str], sources: &'static [&'static str]) -> Driver {
+    Driver { names, sources, ..UNKNOWN }
 }
 
 /// What a statistic counts, for the examples.
@@ -52,6 +57,14 @@ const SPACED: Moderation = Moderation { only_spaces: true, ..UNKNOWN.moderation 
 
 const WITHOUT_PORTS: Hash = Hash { has_ports: false, ..UNKNOWN.hash };
 
+const SFC: &[IrqName] = &[
+    irq("enp1s0f0-rx-5", "-rx-#", Receive(0)),
+    irq("enp1s0f0-tx-5", "-tx-#", Transmit(0)),
+    irq("enp1s0f0-xdp-5", "-xdp-#", NoQueue),
+    // A channel with or without a transmit queue.
+    irq("enp1s0f0-5", "-#", Receive(0)),
+];
+
 /// What rxlab knows of each driver.
 pub static DRIVERS: &[Driver] = &[
     Driver {
@@ -60,6 +73,9 @@ pub static DRIVERS: &[Driver] = &[
         irqs: &[
             irq("virtio3-input.0", "-input.#", Receive(0)),
             irq("virtio3-output.0", "-output.#", Transmit(0)),
+            // Fewer vectors than queues.
+            irq("virtio3-virtqueues", "-virtqueues", All),
+            irq("virtio3-config", "-config", NoQueue),
         ],
         spreads_irqs_on_hotplug: true,
         // Up to 6.8; later ones count for the kernel, see `qstats-get`.
@@ -72,7 +88,7 @@ pub static DRIVERS: &[Driver] = &[
         ],
         // Seen with 6.1: the default table was reported, and the hypervisor did not know it.
         hash: Hash { may_lack_table: true, ..UNKNOWN.hash },
-        channels: Channels { keep_link: true, grow_for_xdp: true },
+        channels: Channels { keep_link: true, grow_for_xdp: true, xdp: XdpQueues::Fixed },
         // VIRTIO_NET_F_NOTF_COAL.
         moderation: Moderation { may_be_missing: true, ..UNKNOWN.moderation },
         sources: &[
@@ -128,6 +144,21 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
+        // Both ends are called vif in sysfs. What a guest sends, this end receives.
+        names: &["xen-netback"],
+        kind: Pair,
+        irqs: &[
+            irq("vif1.0-q0-tx", "-q#-tx", Receive(0)),
+            irq("vif1.0-q0-rx", "-q#-rx", Transmit(0)),
+            irq("vif1.0-q0", "-q#", Receive(0)),
+        ],
+        sources: &[
+            "xen-netback/xenbus.c: connect",
+            "xen-netback/interface.c: xenvif_connect_data, xenvif_tx_interrupt",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
         names: &["hv_netvsc"],
         // Accelerated networking.
         kind: Paravirtual { has_virtual_functions: true },
@@ -152,7 +183,8 @@ pub static DRIVERS: &[Driver] = &[
             ("queue_0_rx_refil_partial", OTHER),
         ],
         hash: Hash { is_toeplitz: false, ..UNKNOWN.hash },
-        channels: Channels { keep_link: true, ..UNKNOWN.channels },
+        // ena_xdp_legal_queue_count; the vendor's 2.17 has no limit any more.
+        channels: Channels { keep_link: true, xdp: XdpQueues::Half, ..UNKNOWN.channels },
         sources: &[
             "ethernet/amazon/ena/ena_netdev.c: ena_setup_io_intr, ena_rss_init_default",
             "ethernet/amazon/ena/ena_ethtool.c: ena_queue_strings, ena_set_channels",
@@ -168,16 +200,17 @@ pub static DRIVERS: &[Driver] = &[
         ],
         // It counts descriptors, of which a packet may take several.
         statistics: &[],
+        channels: Channels { xdp: XdpQueues::Half, ..UNKNOWN.channels },
         sources: &[
             "ethernet/google/gve/gve_main.c: gve_alloc_notify_blocks",
-            "ethernet/google/gve/gve_ethtool.c: gve_get_strings",
+            "ethernet/google/gve/gve_ethtool.c: gve_get_strings, gve_set_channels",
         ],
         ..UNKNOWN
     },
     Driver {
         names: &["mana"],
-        // Of every port, as the ports share the interrupts.
-        irqs: &[irq("mana_q3", "mana_q#", Receive(0))],
+        irqs: &[irq("mana_q3", "mana_q#", Receive(0)), irq("mana_hwc", "mana_hwc", NoQueue)],
+        shares_irqs: true,
         statistics: &[QueueNames { packets: &["rx_#_packets"], bytes: &["rx_#_bytes"], ..NO_NAMES }],
         statistics_example: &[("rx_0_packets", PACKETS), ("rx_0_bytes", BYTES), ("rx_0_xdp_drop", OTHER)],
         sources: &[
@@ -188,8 +221,15 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["mlx5_core"],
-        // Some kernels since 6.5 count the vectors from 1.
-        irqs: &[irq("mlx5_comp2", "mlx5_comp#", FromLowest)],
+        irqs: &[
+            // Some kernels since 6.5 count the vectors from 1.
+            irq("mlx5_comp2", "mlx5_comp#", FromLowest),
+            irq("mlx5_combined0", "mlx5_combined#", All),
+            irq("mlx5_async0", "mlx5_async#", NoQueue),
+        ],
+        // Representors have those of their function.
+        shares_irqs: true,
+        spans_functions: true,
         statistics: &[RX],
         statistics_example: &[
             ("rx_packets", OTHER),
@@ -201,7 +241,8 @@ pub static DRIVERS: &[Driver] = &[
         hash: Hash { hides_symmetry: true, ..UNKNOWN.hash },
         has_arfs: true,
         sources: &[
-            "ethernet/mellanox/mlx5/core/pci_irq.c: irq_set_name",
+            "ethernet/mellanox/mlx5/core/pci_irq.c: irq_set_name, irq_sf_set_name",
+            "ethernet/mellanox/mlx5/core/en_main.c: mlx5e_open_channel",
             "ethernet/mellanox/mlx5/core/en_stats.c: rq_stats_desc",
             "ethernet/mellanox/mlx5/core/en/tir.c: mlx5e_tir_builder_build_rss",
             "ethernet/mellanox/mlx5/core/en_arfs.c: mlx5e_rx_flow_steer",
@@ -211,12 +252,12 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["mlx4_core", "mlx4_en"],
         // The number of an event queue, shared by both ports and assigned to rings by load.
-        irqs: &[irq("mlx4-3", "mlx4-#", NoQueue)],
+        irqs: &[irq("mlx4-3", "mlx4-#", Unclear)],
         statistics: &[RX],
         statistics_example: &[("rx0_packets", PACKETS), ("rx0_bytes", BYTES), ("rx0_dropped", DROPS)],
         has_arfs: true,
         sources: &[
-            "ethernet/mellanox/mlx4/eq.c: mlx4_assign_eq",
+            "ethernet/mellanox/mlx4/eq.c: mlx4_assign_eq, mlx4_init_eq_table",
             "ethernet/mellanox/mlx4/en_ethtool.c: mlx4_en_get_strings",
             "ethernet/mellanox/mlx4/en_netdev.c: mlx4_en_filter_rfs",
         ],
@@ -235,14 +276,14 @@ pub static DRIVERS: &[Driver] = &[
             ("rx_queue_0_packets", PACKETS),
             ("rx_queue_0_bytes", BYTES),
         ],
-        // Of 82598, 82599 and X540; the table of X550 can name more.
-        rss_queues: Some(16),
+        // Of 82598, 82599 and X540; the table of X550 can name 64.
+        rss_queues: Some(RssQueues { queues: 16, entries: 128 }),
         has_atr: true,
         // ixgbe_set_coalesce resets the device when the delay crosses 10 us or large receive offload goes with it.
         moderation: Moderation { resets_link: true, ..BY_1 },
         sources: &[
             "ethernet/intel/ixgbe/ixgbe_main.c: ixgbe_request_msix_irqs, ixgbe_atr",
-            "ethernet/intel/ixgbe/ixgbe_ethtool.c: ixgbe_get_strings, ixgbe_rss_indir_tbl_max, ixgbe_set_coalesce",
+            "ethernet/intel/ixgbe/ixgbe_ethtool.c: ixgbe_get_strings, ixgbe_rss_indir_tbl_max, ixgbe_rss_indir_tbl_entries, ixgbe_set_coalesce",
         ],
         ..UNKNOWN
     },
@@ -288,13 +329,22 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["igbvf"],
         kind: VirtualFunction,
+        // All have the bare name of an interface whose name is too long for more.
+        irqs: &[irq("eth0-rx-0", "-rx-#", Receive(0)), irq("eth0-tx-0", "-tx-#", Transmit(0))],
         moderation: BY_1_OR_3,
-        sources: &["ethernet/intel/igbvf/ethtool.c: igbvf_set_coalesce"],
+        sources: &[
+            "ethernet/intel/igbvf/netdev.c: igbvf_request_msix",
+            "ethernet/intel/igbvf/ethtool.c: igbvf_set_coalesce",
+        ],
         ..UNKNOWN
     },
     Driver {
         names: &["igc"],
-        irqs: &[irq("enp1s0-TxRx-3", "-TxRx-#", Receive(0))],
+        irqs: &[
+            irq("enp1s0-TxRx-3", "-TxRx-#", Receive(0)),
+            irq("enp1s0-rx-3", "-rx-#", Receive(0)),
+            irq("enp1s0-tx-3", "-tx-#", Transmit(0)),
+        ],
         moderation: BY_1_OR_3,
         sources: &[
             "ethernet/intel/igc/igc_main.c: igc_request_msix",
@@ -310,6 +360,7 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["e1000e"],
+        // All have the bare name of an interface whose name is too long for more.
         irqs: &[irq("enP1s1-rx-0", "-rx-#", Receive(0)), irq("eth0-tx-0", "-tx-#", Transmit(0))],
         hash: WITHOUT_PORTS,
         moderation: BY_1_OR_3,
@@ -341,7 +392,11 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["iavf", "i40evf"],
         kind: VirtualFunction,
-        irqs: &[irq("iavf-eth0-TxRx-0", "-TxRx-#", Order)],
+        irqs: &[
+            irq("iavf-eth0-TxRx-0", "-TxRx-#", Order),
+            irq("iavf-eth0-rx-0", "-rx-#", Order),
+            irq("iavf-eth0-tx-0", "-tx-#", Transmit(0)),
+        ],
         statistics: &[I40E],
         statistics_example: &[("rx-0.packets", PACKETS), ("rx-0.bytes", BYTES)],
         moderation: SPACED,
@@ -377,19 +432,51 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["idpf"],
-        irqs: &[irq("idpf-eth0-TxRx-4", "-TxRx-#", Order)],
+        // Numbers of vectors.
+        irqs: &[
+            irq("idpf-eth0-TxRx-4", "-TxRx-#", Order),
+            irq("idpf-eth0-Rx-4", "-Rx-#", Order),
+            irq("idpf-eth0-Tx-4", "-Tx-#", NoQueue),
+            irq("idpf-0000:05:00.0-Mailbox-0", "-Mailbox-#", NoQueue),
+        ],
         moderation: SPACED,
         sources: &[
-            "ethernet/intel/idpf/idpf_txrx.c: idpf_vport_intr_req_irq",
+            "ethernet/intel/idpf/idpf_txrx.c: idpf_vport_intr_req_irq, idpf_vport_intr_map_vector_to_qs",
             "ethernet/intel/idpf/idpf_ethtool.c: idpf_set_coalesce",
         ],
         ..UNKNOWN
     },
     Driver {
         // stmmac with one interrupt for each queue.
-        names: &["intel-eth-pci"],
+        names: &["intel-eth-pci", "dwmac-loongson-pci"],
         irqs: &[irq("enp0s30f4:rx-2", ":rx-#", Receive(0)), irq("enp0s30f4:tx-2", ":tx-#", Transmit(0))],
-        sources: &["ethernet/stmicro/stmmac/stmmac_main.c: stmmac_request_irq_multi_msi"],
+        sources: &[
+            "ethernet/stmicro/stmmac/stmmac_main.c: stmmac_request_irq_multi_msi",
+            "ethernet/stmicro/stmmac/dwmac-intel.c: stmmac_config_multi_msi",
+            "ethernet/stmicro/stmmac/dwmac-loongson.c: loongson_dwmac_msi_config",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        // stmmac with one interrupt, and perhaps others that wake the machine or report errors.
+        names: &[
+            "rk_gmac-dwmac",
+            "dwmac-sun8i",
+            "sun7i-dwmac",
+            "meson8b-dwmac",
+            "meson6-dwmac",
+            "stm32-dwmac",
+            "imx-dwmac",
+            "starfive-dwmac",
+            "socfpga-dwmac",
+            "dwmac-mediatek",
+            "qcom-ethqos",
+        ],
+        bare: Bare::FirstForAll,
+        sources: &[
+            "ethernet/stmicro/stmmac/stmmac_main.c: stmmac_request_irq_single",
+            "ethernet/stmicro/stmmac/stmmac_platform.c: stmmac_get_platform_resources",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -448,20 +535,14 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
-        names: &["sfc"],
-        irqs: &[
-            irq("enp1s0f0-rx-5", "-rx-#", Receive(0)),
-            irq("enp1s0f0-tx-5", "-tx-#", Transmit(0)),
-            irq("enp1s0f0-xdp-5", "-xdp-#", NoQueue),
-            // A channel with or without a transmit queue.
-            irq("enp1s0f0-5", "-#", Receive(0)),
-        ],
+        names: &["sfc", "sfc_ef100"],
+        irqs: SFC,
         statistics: &[RX_DASH],
         statistics_example: &[("rx_64", OTHER), ("tx-0.tx_packets", OTHER), ("rx-0.rx_packets", PACKETS)],
         hash: WITHOUT_PORTS,
         has_arfs: true,
         sources: &[
-            "ethernet/sfc/efx_channels.c: efx_set_channel_names",
+            "ethernet/sfc/efx_channels.c: efx_get_channel_name",
             "ethernet/sfc/ethtool_common.c: efx_describe_per_queue_stats",
             "ethernet/sfc/rx_common.c: efx_rx_packet_gro, efx_filter_rfs",
         ],
@@ -469,14 +550,22 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["sfc_siena"],
+        irqs: SFC,
         has_arfs: true,
-        sources: &["ethernet/sfc/siena/rx_common.c: efx_siena_filter_rfs"],
+        sources: &[
+            "ethernet/sfc/siena/efx_channels.c: efx_get_channel_name",
+            "ethernet/sfc/siena/rx_common.c: efx_siena_filter_rfs",
+        ],
         ..UNKNOWN
     },
     Driver {
         names: &["sfc_falcon"],
+        irqs: SFC,
         has_arfs: true,
-        sources: &["ethernet/sfc/falcon/rx.c: ef4_filter_rfs"],
+        sources: &[
+            "ethernet/sfc/falcon/efx.c: ef4_get_channel_name",
+            "ethernet/sfc/falcon/rx.c: ef4_filter_rfs",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -494,8 +583,12 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["enic"],
+        irqs: &[irq("eth0-rx-3", "-rx-#", Receive(0)), irq("eth0-tx-3", "-tx-#", Transmit(0))],
         has_arfs: true,
-        sources: &["ethernet/cisco/enic/enic_clsf.c: enic_rx_flow_steer"],
+        sources: &[
+            "ethernet/cisco/enic/enic_main.c: enic_request_intr",
+            "ethernet/cisco/enic/enic_clsf.c: enic_rx_flow_steer",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -504,12 +597,10 @@ pub static DRIVERS: &[Driver] = &[
         irqs: &[
             irq("hns3-0000:7d:00.0-TxRx-2", "-TxRx-#", Order),
             irq("hns3-0000:7d:00.0-Rx-1", "-Rx-#", Order),
+            irq("hns3-0000:7d:00.0-Tx-1", "-Tx-#", Transmit(0)),
         ],
         has_arfs: true,
-        sources: &[
-            "ethernet/hisilicon/hns3/hns3_enet.c: hns3_nic_init_irq",
-            "ethernet/hisilicon/hns3/hns3_enet.c: hns3_rx_flow_steer",
-        ],
+        sources: &["ethernet/hisilicon/hns3/hns3_enet.c: hns3_nic_init_irq, hns3_rx_flow_steer"],
         ..UNKNOWN
     },
     Driver {
@@ -518,10 +609,11 @@ pub static DRIVERS: &[Driver] = &[
             irq("enp2s0f4-Rx7", "-Rx#", Receive(0)),
             // Of the vendor, with a space.
             irq("enp5s0f4 (queue 17)", " (queue #)", Receive(0)),
+            irq("enp2s0f4-FWeventq", "-FWeventq", NoQueue),
         ],
         hash: WITHOUT_PORTS,
         sources: &[
-            "ethernet/chelsio/cxgb4/cxgb4_main.c: name_msix_vecs",
+            "ethernet/chelsio/cxgb4/cxgb4_main.c: setup_sge_queues",
             "ethernet/chelsio/cxgb4/sge.c: do_gro, t4_ethrx_handler",
         ],
         ..UNKNOWN
@@ -562,17 +654,20 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["nfp"],
-        irqs: &[irq("eth0-rxtx-3", "-rxtx-#", Order)],
+        // A vector sends only, if it has no receive queue.
+        irqs: &[irq("eth0-rxtx-3", "-rxtx-#", Receive(0))],
         statistics: &[QueueNames { packets: &["rvec_#_rx_pkts"], ..NO_NAMES }],
         statistics_example: &[("dev_rx_pkts", OTHER), ("rvec_0_rx_pkts", PACKETS), ("rvec_0_tx_pkts", OTHER)],
         sources: &[
-            "ethernet/netronome/nfp/nfp_net_common.c: nfp_net_prepare_vector",
+            "ethernet/netronome/nfp/nfp_net_common.c: nfp_net_prepare_vector, nfp_net_vector_assign_rings",
             "ethernet/netronome/nfp/nfp_net_ethtool.c: nfp_vnic_get_sw_stats_strings",
         ],
         ..UNKNOWN
     },
     Driver {
         names: &["be2net"],
+        // A queue beyond the last interrupt starts with the first again, and is left without.
+        irqs: &[irq("eth0-q3", "-q#", Receive(0))],
         statistics: &[QueueNames { packets: &["rxq#: rx_pkts"], bytes: &["rxq#: rx_bytes"], ..NO_NAMES }],
         statistics_example: &[
             ("rxq0: rx_bytes", BYTES),
@@ -582,7 +677,7 @@ pub static DRIVERS: &[Driver] = &[
         hash: WITHOUT_PORTS,
         sources: &[
             "ethernet/emulex/benet/be_ethtool.c: be_get_stat_strings",
-            "ethernet/emulex/benet/be_main.c: be_rx_compl_process",
+            "ethernet/emulex/benet/be_main.c: be_msix_register, be_rx_cqs_create, be_rx_compl_process",
         ],
         ..UNKNOWN
     },
@@ -590,7 +685,7 @@ pub static DRIVERS: &[Driver] = &[
         // One vector for each purpose: 16 that receive, then others. Not part of the kernel.
         names: &["r8125"],
         irqs: &[irq("eth2-3", "-#", Receive(0))],
-        sources: &["r8125_n.c: rtl8125_alloc_irq, of Realtek"],
+        sources: &["r8125_n.c: rtl8125_alloc_irq, of Realtek (9.x)"],
         ..UNKNOWN
     },
     Driver {
@@ -604,18 +699,23 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
-        names: &["hinic"],
-        irqs: &[irq("ens8_rxq3", "_rxq#", Receive(0)), irq("ens8_txq3", "_txq#", Transmit(0))],
+        names: &["hinic", "hinic3"],
+        irqs: &[
+            irq("ens8_rxq3", "_rxq#", Receive(0)),
+            irq("ens8_txq3", "_txq#", Transmit(0)),
+            irq("ens8_qp3", "_qp#", Receive(0)),
+        ],
         sources: &[
             "ethernet/huawei/hinic/hinic_rx.c: hinic_init_rxq",
             "ethernet/huawei/hinic/hinic_tx.c: hinic_init_txq",
+            "ethernet/huawei/hinic3/hinic3_irq.c: hinic3_qps_irq_init",
         ],
         ..UNKNOWN
     },
     Driver {
         names: &["cxgb3"],
         // Counted over the ports.
-        irqs: &[irq("eth0 (queue 5)", " (queue #)", Order)],
+        irqs: &[irq("eth0-5", "-#", Order), irq("eth0 (queue 5)", " (queue #)", Order)],
         sources: &["ethernet/chelsio/cxgb3/cxgb3_main.c: name_msix_vecs"],
         ..UNKNOWN
     },
@@ -641,25 +741,29 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["fbnic"],
-        irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Order)],
-        sources: &["ethernet/meta/fbnic/fbnic_irq.c: fbnic_napi_name_irqs"],
+        irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Order), irq("eth0-Tx-1", "-Tx-#", NoQueue)],
+        sources: &["ethernet/meta/fbnic/fbnic_txrx.c: fbnic_name_napi_vector"],
         ..UNKNOWN
     },
     Driver {
-        names: &["amd-xgbe"],
+        names: &["amd-xgbe", "dwc-xlgmac"],
         irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Receive(0))],
-        sources: &["ethernet/amd/xgbe/xgbe-drv.c: xgbe_request_irqs"],
+        sources: &[
+            "ethernet/amd/xgbe/xgbe-drv.c: xgbe_request_irqs",
+            "ethernet/synopsys/dwc-xlgmac-net.c: xlgmac_request_irqs",
+        ],
         ..UNKNOWN
     },
     Driver {
         names: &["niu"],
-        irqs: &[irq("eth0-rx-1", "-rx-#", Order), irq("eth0-tx-1", "-tx-#", Transmit(0))],
-        sources: &["ethernet/sun/niu.c: niu_set_irq_name"],
+        irqs: &[irq("eth0-rx-1", "-rx-#", Receive(0)), irq("eth0-tx-1", "-tx-#", Transmit(0))],
+        sources: &["ethernet/sun/niu.c: niu_set_irq_name, niu_ldg_init"],
         ..UNKNOWN
     },
     Driver {
         names: &["rvu_nicpf", "rvu_nicvf"],
-        irqs: &[irq("eth0-rxtx-1", "-rxtx-#", Order)],
+        // A vector sends only, if it has no receive queue.
+        irqs: &[irq("eth0-rxtx-1", "-rxtx-#", Receive(0)), irq("eth0-qerr", "-qerr", NoQueue)],
         sources: &["ethernet/marvell/octeontx2/nic/otx2_pf.c: otx2_open"],
         ..UNKNOWN
     },
@@ -679,7 +783,9 @@ pub static DRIVERS: &[Driver] = &[
             irq("46000000.ethernet-rx0", "-rx#", Order),
             irq("46000000.ethernet-tx0", "-tx#", Transmit(0)),
         ],
-        sources: &["ethernet/ti/am65-cpsw-nuss.c: am65_cpsw_nuss_init_tx_chns, am65_cpsw_nuss_init_rx_chns"],
+        sources: &[
+            "ethernet/ti/am65-cpsw-nuss.c: am65_cpsw_nuss_ndev_add_tx_napi, am65_cpsw_nuss_init_rx_chns",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -689,6 +795,223 @@ pub static DRIVERS: &[Driver] = &[
         sources: &["ethernet/mediatek/mtk_eth_soc.c: mtk_probe"],
         ..UNKNOWN
     },
+    Driver {
+        // The interrupts of queues from the ninth on are other functions'.
+        names: &["nicvf"],
+        irqs: &[irq("eth0-rxtx-3", "-rxtx-#", Receive(0))],
+        sources: &["ethernet/cavium/thunder/nicvf_main.c: nicvf_register_interrupts"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["octeon_ep", "octeon_ep_vf"],
+        irqs: &[irq("eth0-q3", "-q#", Receive(0))],
+        sources: &[
+            "ethernet/marvell/octeon_ep/octep_main.c: octep_request_irqs",
+            "ethernet/marvell/octeon_ep_vf/octep_vf_main.c: octep_vf_request_irqs",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["LiquidIO", "LiquidIO_VF"],
+        irqs: &[
+            irq("LiquidIO0-pf0-rxtx-3", "-rxtx-#", Receive(0)),
+            irq("LiquidIO0-pf0-aux", "-aux", NoQueue),
+        ],
+        sources: &["ethernet/cavium/liquidio/lio_core.c: octeon_setup_interrupt"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["fsl_enetc", "fsl_enetc_vf"],
+        irqs: &[irq("eno0-rxtx1", "-rxtx#", Receive(0))],
+        sources: &["ethernet/freescale/enetc/enetc.c: enetc_setup_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["funeth"],
+        irqs: &[irq("eth0-rx-3", "-rx-#", Receive(0)), irq("eth0-tx-3", "-tx-#", Transmit(0))],
+        sources: &["ethernet/fungible/funeth/funeth_main.c: fun_enable_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ibmvnic"],
+        // With the address on the bus: ibmvnic-30000003-rx0.
+        irqs: &[
+            irq("ibmvnic-30000003-rx0", "-rx#", Receive(0)),
+            irq("ibmvnic-30000003-tx0", "-tx#", Transmit(0)),
+        ],
+        sources: &["ethernet/ibm/ibmvnic.c: init_sub_crq_irqs, ibmvnic_poll"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ehea"],
+        irqs: &[irq("eth0-queue3", "-queue#", Receive(0)), irq("eth0-aff", "-aff", NoQueue)],
+        sources: &["ethernet/ibm/ehea/ehea_main.c: ehea_reg_interrupts"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["myri10ge"],
+        irqs: &[irq("eth0:slice-3", ":slice-#", Receive(0))],
+        sources: &["ethernet/myricom/myri10ge/myri10ge.c: myri10ge_request_irq"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["S2IO"],
+        irqs: &[
+            irq("eth0:MSI-X-1-RX", ":MSI-X-#-RX", Receive(1)),
+            irq("eth0:MSI-X-0-TX", ":MSI-X-#-TX", NoQueue),
+        ],
+        sources: &["ethernet/neterion/s2io.c: s2io_add_isr, s2io_enable_msi_x"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["hns-nic"],
+        // Cut at 15 characters: eth0-rx1 may be the eleventh queue's.
+        irqs: &[irq("eth0-rx3", "-rx#", Receive(0)), irq("eth0-tx3", "-tx#", Transmit(0))],
+        sources: &["ethernet/hisilicon/hns/hns_enet.c: hns_nic_init_irq"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["alx"],
+        irqs: &[
+            irq("enp3s0-TxRx-0", "-TxRx-#", Receive(0)),
+            irq("enp3s0-rx-0", "-rx-#", Receive(0)),
+            irq("enp3s0-tx-1", "-tx-#", Transmit(0)),
+        ],
+        sources: &["ethernet/atheros/alx/main.c: alx_request_msix, alx_alloc_napis"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["xgene-enet"],
+        irqs: &[
+            irq("eth0-rx-1", "-rx-#", Receive(0)),
+            irq("eth0-txc-1", "-txc-#", Transmit(0)),
+            irq("eth0-rx-txc", "-rx-txc", All),
+        ],
+        sources: &["ethernet/apm/xgene/xgene_enet_main.c: xgene_enet_set_irq_name"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ravb"],
+        // Of the device, before 6.9 of the interface.
+        irqs: &[
+            irq("e6800000.ethernet:ch0:rx_be", ":ch#:rx_be", Receive(0)),
+            irq("e6800000.ethernet:ch1:rx_nc", ":ch#:rx_nc", Receive(0)),
+            irq("e6800000.ethernet:ch18:tx_be", ":ch#:tx_be", Transmit(18)),
+            irq("e6800000.ethernet:ch19:tx_nc", ":ch#:tx_nc", Transmit(18)),
+            irq("e6800000.ethernet:ch22:multi", ":ch#:multi", NoQueue),
+            irq("e6800000.ethernet:ch24:emac", ":ch#:emac", NoQueue),
+        ],
+        sources: &["ethernet/renesas/ravb_main.c: ravb_setup_irq, ravb_setup_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["rtsn"],
+        irqs: &[irq("tsn0:rx", ":rx", All), irq("tsn0:tx", ":tx", NoQueue)],
+        sources: &["ethernet/renesas/rtsn.c: rtsn_request_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["fsl-gianfar"],
+        // One for each group of queues.
+        irqs: &[
+            irq("eth0_g0_rx", "_rx", All),
+            irq("eth0_g0_tx", "_tx", NoQueue),
+            irq("eth0_g0_er", "_er", NoQueue),
+        ],
+        sources: &["ethernet/freescale/gianfar.c: gfar_probe, register_grp_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["pasemi_mac"],
+        irqs: &[irq("eth0 rx", " rx", All), irq("eth0 tx", " tx", NoQueue)],
+        sources: &["ethernet/pasemi/pasemi_mac.c: pasemi_mac_open"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["hibmcge"],
+        irqs: &[
+            irq("hibmcge-0000:84:00.1-rx", "-rx", All),
+            irq("hibmcge-0000:84:00.1-tx", "-tx", NoQueue),
+            irq("hibmcge-0000:84:00.1-err", "-err", NoQueue),
+        ],
+        sources: &["ethernet/hisilicon/hibmcge/hbg_irq.c: hbg_irq_init"],
+        ..UNKNOWN
+    },
+    Driver {
+        // The interrupt of its own is the link's.
+        names: &["fsl_dpaa2_eth"],
+        irqs: &[irq("dpni.1", "dpni.#", NoQueue)],
+        portals: &["dpio.#"],
+        sources: &[
+            "ethernet/freescale/dpaa2/dpaa2-eth.c: dpaa2_eth_setup_irqs",
+            "../soc/fsl/dpio/dpio-driver.c: register_dpio_irq_handlers",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["fsl_dpaa_mac", "fsl_dpa"],
+        portals: &["QMan portal #"],
+        sources: &["../soc/fsl/qbman/qman.c: qman_create_portal"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["lan966x-switch"],
+        portals: &["fdma irq", "frame extraction"],
+        sources: &["ethernet/microchip/lan966x/lan966x_main.c: lan966x_probe"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["sparx5-switch"],
+        portals: &["sparx5-fdma", "sparx5-xtr"],
+        sources: &["ethernet/microchip/sparx5/sparx5_main.c: sparx5_start"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["renesas_eth_sw"],
+        portals: &["rswitch: gwca0_rxtx#"],
+        sources: &["ethernet/renesas/rswitch.c: rswitch_gwca_request_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["airoha_eth"],
+        portals: &["airoha_eth"],
+        sources: &["ethernet/airoha/airoha_eth.c: airoha_qdma_init"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["lantiq,xrx200-net"],
+        portals: &["xrx200_net_rx"],
+        sources: &["ethernet/lantiq_xrx200.c: xrx200_dma_init"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ltq_etop"],
+        portals: &["etop_rx"],
+        sources: &["ethernet/lantiq_etop.c: ltq_etop_hw_init"],
+        ..UNKNOWN
+    },
+    // Names that do not say which queue: the bare one of the interface, of the device or of the driver for several
+    // interrupts, numbers that one port overwrites for another, or several interrupts for the only queue that packets are
+    // counted for.
+    without_queues(&["mvpp2"], &["ethernet/marvell/mvpp2/mvpp2_main.c: mvpp2_irqs_init, mvpp2_open"]),
+    without_queues(&["macb"], &["ethernet/cadence/macb_main.c: macb_init"]),
+    without_queues(&["fec"], &["ethernet/freescale/fec_main.c: fec_probe"]),
+    without_queues(
+        &["cpsw", "cpsw-switch"],
+        &["ethernet/ti/cpsw.c: cpsw_probe", "ethernet/ti/cpsw_new.c: cpsw_probe"],
+    ),
+    without_queues(
+        &["icssg-prueth", "icssg-prueth-sr1"],
+        &["ethernet/ti/icssg/icssg_prueth.c: emac_ndo_open"],
+    ),
+    without_queues(&["sxgbe"], &["ethernet/samsung/sxgbe/sxgbe_main.c: sxgbe_open"]),
+    without_queues(&["bcmgenet"], &["ethernet/broadcom/genet/bcmgenet.c: bcmgenet_open"]),
+    without_queues(&["brcm-systemport"], &["ethernet/broadcom/bcmsysport.c: bcm_sysport_open"]),
+    without_queues(&["lan743x"], &["ethernet/microchip/lan743x_main.c: lan743x_intr_register_isr"]),
+    without_queues(&["cxgb4vf"], &["ethernet/chelsio/cxgb4vf/cxgb4vf_main.c: name_msix_vecs"]),
+    without_queues(&["bna"], &["ethernet/brocade/bna/bnad.c: bnad_rx_msix_register"]),
+    without_queues(&["qlcnic"], &["ethernet/qlogic/qlcnic/qlcnic_main.c: qlcnic_request_irq"]),
+    without_queues(&["rtase"], &["ethernet/realtek/rtase/rtase_main.c: rtase_open"]),
     Driver { names: &["veth"], kind: Pair, sources: &["veth.c: veth_get_drvinfo"], ..UNKNOWN },
     Driver {
         names: &["net_failover"],

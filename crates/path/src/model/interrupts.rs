@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::irq_names::{self, Device, Serves};
 use super::topology::{Contradiction, Nic, NicKind};
 use crate::drivers::{self, Bare};
-use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source};
+use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source, kernel_version, pci_function};
 use rxlab_base::parse::{Holder, NetdevNapi, NetdevQueue};
 use rxlab_base::units::{Direction, IrqId, QueueId};
 
@@ -84,11 +84,29 @@ impl Own<'_> {
 }
 
 /// What the machine's other devices say about interrupts.
+#[derive(Debug)]
 pub(super) struct Others<'a> {
     /// Those of all MSI lists.
     pub(super) listed: &'a BTreeSet<IrqId>,
     /// All interfaces of its PCI function, if it is not the only one.
     pub(super) neighbours: Option<&'a BTreeSet<&'a str>>,
+    /// True if the interface may have queues on a function without an interface ([`spans_functions`]).
+    pub(super) may_span: bool,
+}
+
+/// The drivers whose interfaces may have queues on a second function: on a kernel that can do so, a function that has no
+/// interface here has such interrupts. It may as well be in another network namespace.
+pub(super) fn spanning<'a>(inventory: &'a Inventory, functions: &BTreeSet<&str>) -> BTreeSet<&'a str> {
+    let is_old = kernel_version(&inventory.identity.kernel).is_some_and(|version| version < (6, 9));
+    let spans = |driver: &str| {
+        let irqs = inventory.irqs.known().into_iter().flatten();
+        let mut names = irqs.flat_map(Irq::actions).filter(|name| irq_names::may_receive(name, driver));
+        names.any(|name| irq_names::address(name).is_some_and(|address| !functions.contains(address)))
+    };
+    let nics = inventory.nics.known().into_iter().flatten();
+    let drivers: BTreeSet<&str> = nics.filter_map(|nic| nic.driver.known()).map(String::as_str).collect();
+    let may_span = |driver: &&str| !is_old && drivers::facts(Some(driver)).spans_functions && spans(driver);
+    drivers.into_iter().filter(may_span).collect()
 }
 
 /// Assigns interrupts to every receive queue. Returns those of the device that belong to no queue, or to an unknown one, and
@@ -96,7 +114,7 @@ pub(super) struct Others<'a> {
 ///
 /// An interrupt is a queue's if the kernel says so, or if two facts agree: it is the device's own (its MSI list, or its
 /// name or address in the action), and the driver's row says which queue has such a name or such a place in the order; or
-/// the device has no other interrupt. If two interrupts with one form of name seem to be one queue's, neither is.
+/// the device has no other interrupt, and would be seen to have it. If two interrupts with one form of name seem to be one queue's, neither is.
 pub(super) fn attach(
     rx: &mut [RxQueue],
     nic: &RawNic,
@@ -155,7 +173,9 @@ fn own<'a>(
 ) -> Vec<Own<'a>> {
     let driver = nic.driver.known().map(String::as_str);
     let device = Device { nic: nic.name.as_str(), driver, path };
-    let is_listed = |raw: &Irq| nic.msi_irqs.known().is_some_and(|list| list.contains(&raw.number));
+    // Sorted: a host with many virtual functions asks for each interrupt of each.
+    let is_listed =
+        |raw: &Irq| nic.msi_irqs.known().is_some_and(|list| list.binary_search(&raw.number).is_ok());
     let has_list = irqs.iter().any(is_listed);
     let is_neighbour_s = |action: &str| {
         others
@@ -179,12 +199,25 @@ fn own<'a>(
     if is_sub_function(path) {
         found.iter_mut().for_each(|(.., serves)| *serves = Some(Serves::Other));
     }
+    let facts = drivers::facts(driver);
+    let is_shared = others.neighbours.is_some() && !facts.shares_irqs;
+    for (raw, _, serves) in &mut found {
+        let says_whose = || raw.actions().any(|action| irq_names::has_word(action, device.nic));
+        let is_queue_s = !matches!(serves, None | Some(Serves::Other | Serves::Device));
+        if is_queue_s && (others.may_span || is_shared && !says_whose()) {
+            *serves = None;
+        }
+    }
     let by_name = ByName::new(rx, driver, &found);
+    // A PCI function without a list has one interrupt, if its directory can be seen at all.
+    let is_seen = has_list || path.and_then(pci_function).is_none() || nic.numa_node.known().is_some();
     // An interrupt whose purpose is unknown may be that of any queue; while the interface is down, that of no queue.
     let is_up = nic.operstate.known().is_none_or(|state| state != "down");
     let only = match found.iter().filter(|(.., serves)| *serves != Some(Serves::Other)).collect::<Vec<_>>()[..]
     {
-        [(raw, _, serves)] if *serves == Some(Serves::Device) || rx.len() == 1 && is_up => Some(raw.number),
+        [(raw, _, serves)] if is_seen && (*serves == Some(Serves::Device) || rx.len() == 1 && is_up) => {
+            Some(raw.number)
+        }
         _ => None,
     };
     let one = |(raw, source, serves): &(&'a Irq, Source, Option<Serves>)| {
@@ -211,41 +244,56 @@ struct ByName {
     rx: Vec<u32>,
     /// Numbers of those that are counted, if there are as many as queues.
     order: Vec<u32>,
-    lowest: u32,
+    /// Those of queues that are counted from the lowest number.
+    lowest: Option<u32>,
     first_block: Option<u32>,
     /// Those with the bare name of the device that belong to the queues, in their order.
     bare: Vec<IrqId>,
+    /// The only one with a name of that of every queue, or the first of those with the bare name.
+    for_all: Option<IrqId>,
 }
 
 impl ByName {
     fn new(rx: &[RxQueue], driver: Option<&str>, found: &[(&Irq, Source, Option<Serves>)]) -> Self {
         let serves = || found.iter().filter_map(|(.., serves)| *serves);
-        let order: BTreeSet<u32> = serves()
+        let counted: Vec<u32> = serves()
             .filter_map(|serves| match serves {
                 Serves::Order(number) => Some(number),
                 _ => None,
             })
             .collect();
-        let lowest = serves().filter_map(|serves| match serves {
-            Serves::FromLowest(number) => Some(number),
-            _ => None,
-        });
+        // Where two have one number, the rest of it was cut off, or they are counted apart.
+        let order: BTreeSet<u32> = counted.iter().copied().collect();
+        let is_ordered = order.len() == rx.len() && counted.len() == rx.len();
+        let lowest: Vec<u32> = serves()
+            .filter_map(|serves| match serves {
+                Serves::FromLowest(number) => Some(number),
+                _ => None,
+            })
+            .collect();
         let bare = found.iter().filter(|(.., serves)| *serves == Some(Serves::Device));
         let mut bare: Vec<IrqId> = bare.map(|(raw, ..)| raw.number).collect();
         // If others name their queue, one with the bare name is that of the link.
         let is_named = serves().any(|serves| !matches!(serves, Serves::Device | Serves::Other));
+        let mut for_all = found.iter().filter(|(.., serves)| *serves == Some(Serves::All));
+        let mut for_all = for_all.next().filter(|_| for_all.next().is_none()).map(|(raw, ..)| raw.number);
         match drivers::facts(driver).bare {
             _ if is_named => bare.clear(),
             Bare::QueuesFirst if bare.len() >= rx.len() => bare.truncate(rx.len()),
-            Bare::QueueLast if rx.len() == 1 => drop(bare.drain(..bare.len().saturating_sub(1))),
+            Bare::QueueLast if rx.len() == 1 && bare.len() <= 2 => {
+                drop(bare.drain(..bare.len().saturating_sub(1)))
+            }
+            Bare::FirstForAll if bare.len() > 1 => for_all = bare.drain(..).min(),
             _ => bare.clear(),
         }
         Self {
             rx: rx.iter().map(|queue| queue.index).collect(),
-            order: if order.len() == rx.len() { order.into_iter().collect() } else { Vec::new() },
-            lowest: lowest.min().unwrap_or_default(),
+            order: if is_ordered { order.into_iter().collect() } else { Vec::new() },
+            // Fewer than queues: the others are elsewhere.
+            lowest: lowest.iter().copied().min().filter(|_| lowest.len() >= rx.len()),
             first_block: first_receiving(serves(), rx.len()),
             bare,
+            for_all,
         }
     }
 
@@ -254,16 +302,19 @@ impl ByName {
         let at =
             |position: Option<usize>| position.and_then(|at| self.rx.get(at)).copied().into_iter().collect();
         match serves {
+            _ if self.for_all == Some(raw.number) => self.rx.clone(),
             Some(Serves::Queues(first, last)) => {
                 self.rx.iter().copied().filter(|rx| (first..=last).contains(rx)).collect()
             }
-            Some(Serves::FromLowest(number)) => vec![number - self.lowest],
+            Some(Serves::FromLowest(number)) => {
+                self.lowest.and_then(|lowest| number.checked_sub(lowest)).into_iter().collect()
+            }
             Some(Serves::Order(number)) => at(self.order.iter().position(|other| *other == number)),
             Some(Serves::Block(block)) => {
                 self.first_block.and_then(|first| block.checked_sub(first)).into_iter().collect()
             }
             Some(Serves::Device) => at(self.bare.iter().position(|number| *number == raw.number)),
-            Some(Serves::Other) | None => Vec::new(),
+            Some(Serves::All | Serves::Other) | None => Vec::new(),
         }
     }
 }
@@ -313,7 +364,7 @@ impl Nic {
 #[cfg(test)]
 mod tests {
     use super::{Others, Polls, attach};
-    use crate::model::{Contradiction, DeviceAddress, Irq, Nic, NicKind, RxQueue, Source};
+    use crate::model::{Contradiction, DeviceAddress, Irq, Model, Nic, NicKind, RxQueue, Source};
     use crate::sample::{Inventory, Scope};
     use rxlab_base::parse::{Link, NetdevNapi, NetdevQueue};
     use rxlab_base::units::{Fact, IrqId, QueueId};
@@ -377,7 +428,7 @@ mod tests {
         let path = nic.device_path.known().map(String::as_str);
         let irqs = inventory.irqs.known().expect("read");
         let listed = (30..40).chain([50]).map(IrqId).collect();
-        let others = Others { listed: &listed, neighbours: None };
+        let others = Others { listed: &listed, neighbours: None, may_span: false };
         let (others, contradictions) = attach(&mut rx, nic, path, irqs, &others);
         let pair = |irq: &Irq| (irq.number.0, irq.source);
         let by_queue = rx.iter().map(|queue| queue.irqs.iter().map(pair).collect()).collect();
@@ -489,6 +540,91 @@ mod tests {
         );
     }
 
+    #[test]
+    fn one_interrupt_for_every_queue() {
+        let of = |driver: &str, interrupts: &[(u32, &str)]| {
+            let (queues, ..) = attached(&of_driver(driver, inventory(2, interrupts)));
+            queues.iter().map(|irqs| irqs.iter().map(|irq| irq.0).collect()).collect::<Vec<Vec<u32>>>()
+        };
+        let virtio = [(30, "virtio0-config"), (31, "virtio0-virtqueues")];
+        assert_eq!(of("virtio_net", &virtio), [[31], [31]]);
+        let gianfar = [(30, "eth0_g0_tx"), (31, "eth0_g0_rx"), (32, "eth0_g0_er"), (33, "eth0_g1_rx")];
+        assert_eq!(of("fsl-gianfar", &gianfar[..3]), [[31], [31]]);
+        // Two groups: the name does not say which queue is in which.
+        assert_eq!(of("fsl-gianfar", &gianfar), [[0; 0]; 2]);
+    }
+
+    /// hns has room for 15 characters: that of queue 10 ends like that of queue 1.
+    #[test]
+    fn numbers_that_were_cut_off_mean_nothing() {
+        let names: Vec<String> =
+            (0..12).map(|rx| format!("enahisic2i0-rx{rx}").chars().take(15).collect()).collect();
+        let interrupts: Vec<(u32, &str)> = (28..).zip(names.iter().map(String::as_str)).collect();
+        let (queues, ..) = attached(&of_driver("hns-nic", inventory(12, &interrupts[2..])));
+        let linked: Vec<usize> = (0..12).filter(|at| !queues[*at].is_empty()).collect();
+        assert_eq!(linked, (2..10).collect::<Vec<usize>>());
+        let cut = [(30, "eth0-TxRx-1"), (31, "eth0-TxRx-2"), (32, "eth0-TxRx-1")];
+        let (queues, ..) = attached(&of_driver("ixgbe", inventory(2, &cut)));
+        assert_eq!(queues, [vec![], vec![]]);
+    }
+
+    /// mlx5_core with one interface over two functions, of which the other one has no interface. Kernels that can do so say
+    /// which interrupt is whose; this one is not asked.
+    #[test]
+    fn an_interface_over_two_functions() {
+        let linked = |kernel: &str, queues, interrupts: &[(u32, &str)]| {
+            let mut inventory = of_driver("mlx5_core", inventory(queues, interrupts));
+            inventory.identity.kernel = kernel.to_owned();
+            let model = Model::new(&inventory);
+            model.nics[0].rx.iter().flat_map(|rx| &rx.irqs).map(|irq| irq.number.0).collect::<Vec<_>>()
+        };
+        let own = [(30, "mlx5_comp0@pci:0000:00:03.0"), (31, "mlx5_comp1@pci:0000:00:03.0")];
+        let other = [(40, "mlx5_comp0@pci:0000:41:00.0"), (41, "mlx5_comp1@pci:0000:41:00.0")];
+        let both = [own, other].concat();
+        assert_eq!(linked("6.12.0", 2, &own), [30, 31]);
+        assert_eq!(linked("6.12.0", 2, &both), [0; 0], "comp1 may be that of queue 2");
+        assert_eq!(linked("6.8.0-45-generic", 2, &both), [30, 31], "no kernel of the time could");
+        assert_eq!(linked("6.8.0-45-generic", 4, &both), [0; 0], "a driver of the vendor: two are elsewhere");
+    }
+
+    /// Two interfaces of one function, whose interrupts have the names of neither.
+    #[test]
+    fn interrupts_of_a_function_with_several_interfaces() {
+        let of = |driver: &str, actions: [(u32, &str); 2]| {
+            let inventory = of_driver(driver, inventory(2, &actions));
+            let nic = &inventory.nics.known().expect("read")[0];
+            let (listed, ports) = (Default::default(), ["eth0", "eth1"].into());
+            let others = Others { listed: &listed, neighbours: Some(&ports), may_span: false };
+            let path = nic.device_path.known().map(String::as_str);
+            let mut rx = nic.rx.clone();
+            attach(&mut rx, nic, path, inventory.irqs.known().expect("read"), &others);
+            rx.iter().map(|queue| queue.irqs.len()).collect::<Vec<_>>()
+        };
+        let of_ports = [(30, "LiquidIO0-pf0-rxtx-0"), (31, "LiquidIO0-pf0-rxtx-1")];
+        assert_eq!(of("LiquidIO", of_ports), [0, 0]);
+        assert_eq!(of("mana", [(30, "mana_q0@pci:0000:00:03.0"), (31, "mana_q1@pci:0000:00:03.0")]), [1, 1]);
+        assert_eq!(of("cxgb3", [(30, "eth0-4"), (31, "eth0-5")]), [1, 1]);
+    }
+
+    /// On the host, a guest's interface receives what the guest sends.
+    #[test]
+    fn the_two_ends_of_xen() {
+        let linked = |device: &str, nic: &str| {
+            let base = format!("sys/class/net/{nic}");
+            let table =
+                format!("  CPU0\n 30: 0 xen-dyn -event {nic}-q0-tx\n 31: 0 xen-dyn -event {nic}-q0-rx\n");
+            let host = RecordedHost::new()
+                .with_link(&base, &format!("../../devices/{device}/net/{nic}"))
+                .with_link(&format!("{base}/device/driver"), "../../../bus/xen/drivers/vif")
+                .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n")
+                .with("proc/interrupts", table);
+            let nic = Model::new(&Inventory::take(&host, Scope::All)).nics.remove(0);
+            (nic.driver.clone(), nic.rx[0].irqs[0].number.0, nic.tx_irqs(0).next().map(|irq| irq.number.0))
+        };
+        assert_eq!(linked("vif-0", "eth0"), (Some("vif".to_owned()), 31, Some(30)));
+        assert_eq!(linked("vif-1-0", "vif1.0"), (Some("xen-netback".to_owned()), 30, Some(31)));
+    }
+
     /// Two ports of one function: each has the interrupts of its name.
     #[test]
     fn interrupts_of_a_neighbour_are_not_its_own() {
@@ -496,7 +632,7 @@ mod tests {
         let nic = &inventory.nics.known().expect("read")[0];
         let (listed, ports) = (Default::default(), ["eth0", "eth1"].into());
         let mut rx = nic.rx.clone();
-        let others = Others { listed: &listed, neighbours: Some(&ports) };
+        let others = Others { listed: &listed, neighbours: Some(&ports), may_span: false };
         let (others, _) = attach(
             &mut rx,
             nic,
@@ -547,6 +683,7 @@ mod tests {
         assert_eq!(of("atlantic", 4, &bare), (vec![vec![]; 4], vec![32, 33, 35]));
         assert_eq!(of("atlantic", 1, &bare[..1]), (vec![vec![32]], vec![]));
         assert_eq!(of("mtk_soc_eth", 1, &bare[..2]), (vec![vec![33]], vec![32]));
+        assert_eq!(of("mtk_soc_eth", 1, &bare), (vec![vec![]], vec![32, 33, 35]));
         // Of other drivers, each interrupt may be that of any queue.
         assert_eq!(of("bcmgenet", 2, &bare[..2]), (vec![vec![]; 2], vec![32, 33]));
     }

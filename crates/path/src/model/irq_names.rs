@@ -17,9 +17,11 @@ pub(super) enum Serves {
     FromLowest(u32),
     /// A block by number ([`IrqNumber::Block`]).
     Block(u32),
+    /// Every receive queue.
+    All,
     /// The whole device: the name is its own, the interface's or that of its USB host.
     Device,
-    /// No receive queue: a transmit queue's.
+    /// No receive queue: the link's, or a transmit queue's.
     Other,
 }
 
@@ -39,8 +41,9 @@ pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
         IrqNumber::FromLowest => Serves::FromLowest(first),
         IrqNumber::Order => Serves::Order(first),
         IrqNumber::Block => Serves::Block(first),
-        IrqNumber::Transmit(_) => Serves::Other,
-        IrqNumber::NoQueue => return None,
+        IrqNumber::All => Serves::All,
+        IrqNumber::Transmit(_) | IrqNumber::NoQueue => Serves::Other,
+        IrqNumber::Unclear => return None,
     })
 }
 
@@ -58,6 +61,18 @@ pub(super) fn receives(action: &str, driver: Option<&str>) -> Option<u32> {
         (IrqNumber::Receive(first), (number, _)) => number.checked_sub(first),
         _ => None,
     }
+}
+
+/// True if an interrupt of this name may be a receive queue's.
+pub(super) fn may_receive(action: &str, driver: &str) -> bool {
+    let number = numbers(without_address(action), Some(driver)).map(|(number, _)| number);
+    number.is_some_and(|number| !matches!(number, IrqNumber::NoQueue | IrqNumber::Transmit(_)))
+}
+
+/// The PCI function behind an @.
+pub(super) fn address(action: &str) -> Option<&str> {
+    let (_, address) = action.split_once('@')?;
+    Some(address.strip_prefix("pci:").unwrap_or(address))
 }
 
 /// Names of some drivers carry the PCI address behind an @.
@@ -105,19 +120,33 @@ impl<'a> Device<'a> {
         self.parts().filter(is_device).last()
     }
 
+    /// The name of the device on its bus, if it has a number: `30000003` of a virtual device of POWER, `dpni.1`.
+    fn on_bus(&self) -> Option<&'a str> {
+        let has_number = |part: &&str| part.len() > 4 && part.contains(|c: char| c.is_ascii_digit());
+        self.parts().last().filter(has_number)
+    }
+
     /// True for the bare name of its device, or the interrupt of its USB host: `xhci-hcd:usb1`.
     fn is_own_name(&self, name: &str) -> bool {
-        let usb = || name.split_once("hcd:").is_some_and(|(_, bus)| self.parts().any(|part| part == bus));
+        let usb = || usb_bus(name).is_some_and(|bus| self.parts().any(|part| part == bus));
         self.virtio() == Some(name) || self.platform() == Some(name) || usb()
     }
 }
 
+/// The bus of a USB host in the name of its interrupt: an interface may be called usb1 as well.
+fn usb_bus(action: &str) -> Option<&str> {
+    Some(action.split_once("hcd:")?.1)
+}
+
 /// True if an action name carries the device's own name: the interface's, `virtioN`, `vifN` of Xen, that of its SoC or
-/// USB host, or its PCI address.
+/// USB host, or its address on a bus.
 pub(super) fn names_device(action: &str, device: &Device<'_>) -> bool {
     let function = device.path.and_then(pci_function);
-    if let Some((_, address)) = action.split_once('@') {
-        return function == Some(address.strip_prefix("pci:").unwrap_or(address));
+    if let Some(address) = address(action) {
+        return function == Some(address);
+    }
+    if usb_bus(action).is_some() {
+        return device.is_own_name(action);
     }
     let begins = |name: &str| {
         let rest = action.strip_prefix(name);
@@ -127,12 +156,13 @@ pub(super) fn names_device(action: &str, device: &Device<'_>) -> bool {
         || device.platform().is_some_and(begins)
         || function.is_some_and(|function| has_word(action, function))
         || has_word(action, device.nic)
+        || device.on_bus().is_some_and(|name| has_word(action, name))
         || device.virtio().is_some_and(begins)
         || device.vif().is_some_and(|vif| begins(&vif))
 }
 
 /// True if a text has this between separators: `eth0` in `ice-eth0-TxRx-0`.
-fn has_word(text: &str, word: &str) -> bool {
+pub(super) fn has_word(text: &str, word: &str) -> bool {
     words(text).any(|found| found == word)
 }
 
@@ -273,7 +303,9 @@ mod tests {
                 IrqNumber::Transmit(from) => (Serves::Other, Some(first - from)),
                 IrqNumber::Order => (Serves::Order(first), None),
                 IrqNumber::Block => (Serves::Block(first), None),
-                IrqNumber::NoQueue => continue,
+                IrqNumber::All => (Serves::All, None),
+                IrqNumber::NoQueue => (Serves::Other, None),
+                IrqNumber::Unclear => continue,
             };
             assert_eq!(
                 (serves(action, &device), sends(action, Some(driver))),
@@ -308,6 +340,22 @@ mod tests {
         assert!(
             names_device("i40e-0000:04:00.0:misc", &pci) && !names_device("i40e-0000:04:00.1:misc", &pci)
         );
+    }
+
+    #[test]
+    fn names_and_addresses_on_other_buses() {
+        let at = |nic, path| Device { nic, driver: None, path: Some(path) };
+        let power = at("eth0", "../../devices/vio/30000003/net/eth0");
+        assert!(
+            names_device("ibmvnic-30000003-rx0", &power) && !names_device("ibmvnic-30000004-rx0", &power)
+        );
+        let dpaa = at("eth1", "../../devices/platform/soc/80c000000.fsl-mc/dprc.1/dpni.1/net/eth1");
+        assert!(names_device("dpni.1", &dpaa));
+        assert!(!names_device("dpni.11", &dpaa) && !names_device("dpio.1", &dpaa));
+        assert_eq!(serves("dpni.1", &Device { driver: Some("fsl_dpaa2_eth"), ..dpaa }), Some(Serves::Other));
+        // An interface that has the name of another bus.
+        let usb = at("usb1", "../../devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/net/usb1");
+        assert!(!names_device("xhci-hcd:usb1", &usb) && names_device("xhci-hcd:usb2", &usb));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::interrupts::{self, Others, Polls};
 use super::listeners::{self, Listener};
 use super::stack::{self, Stack};
+use crate::constraints;
 use crate::drivers::{self, Driver, Kind};
 use crate::sample::{
     Cpu, Function, Hardware, Identity, Inventory, Irq, Irqbalance, NapiSettings, NetNamespace, RawNic,
@@ -100,20 +101,9 @@ impl Model {
         self.online().difference(&self.set_apart())
     }
 
-    /// CPUs that may take receive work: those not reserved. The kernel silently drops CPUs of `isolcpus` and
-    /// `nohz_full` from RPS masks (`rps_cpumask_housekeeping`); those of another cpuset partition are
-    /// reserved for its processes.
+    /// CPUs that may take receive work, by the list of [`crate::constraints`].
     pub fn usable(&self) -> CpuMask {
-        let scheduled = self.scheduled();
-        let usable = match &self.settings.nohz_full {
-            Fact::Known(quiet) => scheduled.difference(quiet),
-            _ => scheduled,
-        };
-        match &self.settings.cpuset {
-            // A root group always has CPUs.
-            Fact::Known(own) if !own.is_empty() => usable.intersection(own),
-            _ => usable,
-        }
+        constraints::usable(self)
     }
 
     /// All hyper-threads of these CPUs' cores, including the CPUs themselves if their siblings are known.
@@ -310,10 +300,12 @@ fn nics(inventory: &Inventory) -> Vec<Nic> {
             functions.entry(function).or_default().insert(raw.name.as_str());
         }
     }
+    let spanning = interrupts::spanning(inventory, &functions.keys().copied().collect());
     functions.retain(|_, nics| nics.len() > 1);
     let nic = |raw: &RawNic| {
         let neighbours = function(raw).and_then(|function| functions.get(function));
-        let others = Others { listed: &listed, neighbours };
+        let may_span = raw.driver.known().is_some_and(|driver| spanning.contains(driver.as_str()));
+        let others = Others { listed: &listed, neighbours, may_span };
         nic(raw, ports.contains(&raw.name), irqs, &others, &polls)
     };
     let mut nics: Vec<Nic> = raw().map(nic).collect();

@@ -31,6 +31,9 @@ pub struct Cpu {
     pub l3: CpuMask,
     /// NUMA node; `None` if the kernel shows none.
     pub node: Option<u32>,
+    /// Its capacity (`cpu_capacity`), 1024 for the fastest; `None` if the kernel reports none, as where all are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
 }
 
 const BASE: &str = "sys/devices/system/cpu";
@@ -59,6 +62,7 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Cpu>> {
         let mut known_caches = None;
         let caches = by_group(&present, |cpu| last_level_cache(host, cpu, &mut known_caches), Fact::known);
         let nodes = nodes(host, &present, &online);
+        let capacities = capacities(host, &online);
         let cpu = |id| Cpu {
             id,
             online: online.contains(id),
@@ -68,9 +72,19 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Cpu>> {
             siblings: cores[&id].siblings.known().cloned().unwrap_or_default(),
             l3: caches[&id].known().cloned().unwrap_or_default(),
             node: nodes[&id].known().copied(),
+            capacity: capacities.get(&id).copied(),
         };
         present.iter().map(cpu).collect()
     })
+}
+
+/// The capacities of these CPUs. A kernel that has none for the first has none; for a CPU that is offline the file may be missing.
+fn capacities(host: &dyn Host, online: &CpuMask) -> BTreeMap<CpuId, u32> {
+    let capacity = |cpu: CpuId| read::number(host, &format!("{BASE}/cpu{cpu}/cpu_capacity"));
+    if online.first().is_none_or(|first| capacity(first) == Fact::Unsupported) {
+        return BTreeMap::new();
+    }
+    online.iter().filter_map(|cpu| Some((cpu, *capacity(cpu).known()?))).collect()
 }
 
 /// The result of `look` for every CPU of `all`: called once for each set that `shared` returns.

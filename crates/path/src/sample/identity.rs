@@ -51,7 +51,8 @@ pub(super) fn exact_softirq_time(host: &dyn Host) -> Fact<bool> {
         .map(|config| config.lines().any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y"))
 }
 
-fn version(release: &str) -> Option<(u32, u32)> {
+/// The first two numbers of a kernel release.
+pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(['.', '-']);
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

@@ -178,8 +178,10 @@ fn one(
     let driver = if is_virtual {
         Fact::Unsupported
     } else {
-        read::link(host, &format!("{base}/device/driver"))
-            .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned())
+        read::link(host, &format!("{base}/device/driver")).map(|path| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            if name == "vif" && device.is_some_and(is_xen_backend) { "xen-netback" } else { name }.to_owned()
+        })
     };
     let napi = match (polled, ifindex.known()) {
         _ if in_full || !is_virtual => napi_settings(host, &base),
@@ -236,6 +238,13 @@ fn napi_settings(host: &dyn Host, base: &str) -> NapiSettings {
 
 fn threaded(host: &dyn Host, base: &str) -> Fact<bool> {
     read::number(host, &format!("{base}/threaded")).map(|mode: u32| mode != 0)
+}
+
+/// True for the end of a guest's interface on the host of Xen, `vif-DOMAIN-NUMBER`; the guest's is `vif-NUMBER`. sysfs names
+/// the drivers of both ends `vif`.
+fn is_xen_backend(device_path: &String) -> bool {
+    let device = device_path.rsplit_once("/net/").and_then(|(device, _)| device.rsplit('/').next());
+    device.and_then(|name| name.strip_prefix("vif-")).is_some_and(|rest| rest.contains('-'))
 }
 
 fn msi_irqs(host: &dyn Host, path: &str) -> Fact<Vec<IrqId>> {

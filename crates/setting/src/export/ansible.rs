@@ -2,8 +2,8 @@
 //! format sets everything now. In check mode the script reports what it would change.
 
 use super::sh::{self, PRELUDE};
-use super::text::yaml;
 use super::{Draft, ExportFile, Said, sysctl};
+use rxlab_base::grammar::yaml;
 
 pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
     let said = sh::script(draft);
@@ -12,7 +12,7 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
     }
     let head = draft.head("playbook; --check says what would change");
     // Ansible expands templates in names, on the controller.
-    let name = yaml(&format!("Receive path: {}", draft.name).replace(['{', '}'], "|"));
+    let name = yaml::scalar(&format!("Receive path: {}", draft.name).replace(['{', '}'], "|"));
     let mut text =
         format!("{head}---\n- name: {name}\n  hosts: all\n  become: true\n  gather_facts: false\n  tasks:\n");
     let keys: String = said.iter().filter_map(sysctl::key).collect();
@@ -37,7 +37,7 @@ fn scalar(text: &str, by: usize) -> String {
     if text.chars().all(|c| matches!(c, '\n' | ' '..='~')) {
         format!("|\n{}", indented(text, by))
     } else {
-        format!("{}\n", yaml(text))
+        format!("{}\n", yaml::scalar(text))
     }
 }
 

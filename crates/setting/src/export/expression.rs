@@ -4,7 +4,7 @@ use super::nic_of;
 use crate::tunable::{Encoding, EthtoolGroup, Owner, tunable};
 use crate::{Setting, Target, interrupts, set_of};
 use rxlab_base::units::{CpuMask, NicName};
-use rxlab_path::model::{Model, NicKind};
+use rxlab_path::model::{Irq, Model, Nic, NicKind};
 
 /// A setting in a form that no export format owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,8 +167,21 @@ fn irqs(setting: &Setting, model: &Model) -> Result<Expression, String> {
         .collect();
     let lists = lists.filter(|lists| lists.len() == 1 || lists.len() == irqs.len());
     let lists = lists.ok_or_else(|| bad_value(setting))?;
-    let irqs = irqs.iter().map(|irq| irq.action.clone()).zip(lists.iter().cloned().cycle()).collect();
+    let lists: Vec<(&Irq, &CpuMask)> = irqs.iter().copied().zip(lists.iter().cycle()).collect();
+    if let Some((irq, _)) = lists.iter().find(|(irq, cpus)| has_namesake(nic, irq, cpus, &lists)) {
+        return Err(format!("other interrupts of {} have the name `{}` too", nic.name, irq.action));
+    }
+    let irqs = lists.into_iter().map(|(irq, cpus)| (irq.action.clone(), cpus.clone())).collect();
     Ok(Expression::Irqs { nic: nic.name.clone(), pci: pci(setting, model), irqs })
+}
+
+/// True if another interrupt of the device has the same name and should not go to the same CPUs: a script moves all of one
+/// name.
+fn has_namesake(nic: &Nic, irq: &Irq, cpus: &CpuMask, lists: &[(&Irq, &CpuMask)]) -> bool {
+    let goes_along =
+        |other: &Irq| lists.iter().any(|(irq, list)| irq.number == other.number && *list == cpus);
+    let own = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
+    own.filter(|other| other.action == irq.action).any(|other| !goes_along(other))
 }
 
 #[cfg(test)]
@@ -176,6 +189,8 @@ mod tests {
     use super::super::sketch::model;
     use super::{Expression, Text, express};
     use crate::Setting;
+    use rxlab_base::units::IrqId;
+    use rxlab_path::model::{Irq, Model};
 
     fn say(setting: &str) -> Result<Expression, String> {
         express(&setting.parse::<Setting>().expect(setting), &model())
@@ -218,6 +233,23 @@ mod tests {
             };
             assert_eq!(irqs, [(name.to_owned(), "3".parse().expect("a list"))]);
         }
+    }
+
+    /// Interrupts of one name, of which one is the queue's: the script moved them all.
+    #[test]
+    fn a_name_of_several_interrupts_moves_all_or_none() {
+        let mut model = model();
+        let say = |model: &Model, setting: &str| {
+            express(&setting.parse::<Setting>().expect(setting), model).map(|_| ())
+        };
+        let named =
+            |number, action: &str| Irq { number: IrqId(number), action: action.to_owned(), ..Irq::default() };
+        model.nics[0].other_irqs.push(named(30, "eth0-TxRx-0"));
+        let why = "other interrupts of eth0 have the name `eth0-TxRx-0` too";
+        assert_eq!(say(&model, "irq_affinity eth0/rx-0 = 3"), Err(why.to_owned()));
+        model.nics[0].other_irqs.push(named(31, "eth0"));
+        assert_eq!(say(&model, "irq_affinity eth0/irq-eth0 = 3"), Ok(()), "all of this name go there");
+        assert_eq!(say(&model, "irq_affinity eth0/rx-1 = 3"), Ok(()));
     }
 
     #[test]

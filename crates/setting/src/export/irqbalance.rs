@@ -2,8 +2,9 @@
 //! device's directory and the number, and it answers `ban=true` for those that the plan places.
 
 use super::expression::Expression;
-use super::text::shell;
 use super::{Draft, ExportFile, Said};
+use rxlab_base::grammar::sh::word;
+use rxlab_base::grammar::terminal::shown;
 
 pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
     let patterns = draft.pick(|said| match patterns(said) {
@@ -15,7 +16,7 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
     }
     let mut lines = String::new();
     for (said, patterns) in &patterns {
-        lines += &format!("    # {}\n", super::one_line(&said.setting.to_string()));
+        lines += &format!("    # {}\n", shown(&said.setting.to_string()));
         patterns.iter().for_each(|pattern| lines += &format!("    {pattern}) echo ban=true ;;\n"));
     }
     let head = draft.head("keeps irqbalance away from the interrupts that the plan places");
@@ -33,10 +34,10 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
 fn patterns(said: &Said<'_>) -> Vec<String> {
     match &said.expression {
         Expression::Irqs { pci, irqs, .. } => {
-            let device = pci.as_ref().map(|pci| shell(&format!("{pci} "))).unwrap_or_default();
-            irqs.iter().map(|(action, _)| format!("{device}*{}", shell(&format!(" {action}")))).collect()
+            let device = pci.as_ref().map(|pci| word(&format!("{pci} "))).unwrap_or_default();
+            irqs.iter().map(|(action, _)| format!("{device}*{}", word(&format!(" {action}")))).collect()
         }
-        Expression::Banned { pci } => vec![format!("{}*", shell(&format!("{pci} ")))],
+        Expression::Banned { pci } => vec![format!("{}*", word(&format!("{pci} ")))],
         _ => Vec::new(),
     }
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::expression::{Expression, Word};
-use super::text::is_plain_name;
 use super::{Draft, ExportFile, Said, nic_of};
 use crate::{Setting, Target};
+use rxlab_base::grammar::is_plain_name;
 use rxlab_base::units::{CpuMask, NicName, QueueId};
 use rxlab_path::model::{Model, Nic, NicKind};
 

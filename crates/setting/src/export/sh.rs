@@ -2,8 +2,9 @@
 //! exits with 1.
 
 use super::expression::{Expression, mask};
-use super::text::{one_line, shell};
 use super::{Draft, ExportFile, Said};
+use rxlab_base::grammar::sh::word;
+use rxlab_base::grammar::terminal::shown;
 
 /// Functions called by the lines of [`lines`].
 pub(super) const PRELUDE: &str = include_str!("prelude.sh");
@@ -24,6 +25,10 @@ pub(super) fn script<'a>(draft: &mut Draft<'a>) -> Vec<Said<'a>> {
         Expression::Banned { .. } => {
             Err("a script cannot configure irqbalance; see irqbalance-policy".to_owned())
         }
+        // It takes no `--` in front of the name.
+        Expression::Ethtool { nic, .. } if nic.as_str().starts_with('-') => {
+            Err("ethtool takes the name of the interface for an option".to_owned())
+        }
         _ => Ok(()),
     });
     picked.into_iter().map(|(said, ())| said).collect()
@@ -35,9 +40,9 @@ pub(super) fn lines(said: &[Said<'_>]) -> String {
 }
 
 fn line(said: &Said<'_>) -> String {
-    let mut text = format!("setting={}\n", shell(&one_line(&said.setting.to_string())));
+    let mut text = format!("setting={}\n", word(&shown(&said.setting.to_string())));
     let mut call = |words: &[&str]| {
-        text += &words.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ");
+        text += &words.iter().map(|text| word(text)).collect::<Vec<_>>().join(" ");
         text += "\n";
     };
     match &said.expression {
@@ -95,6 +100,15 @@ mod tests {
         let text = text(Format::Sh, &["rps $(reboot)/rx-0 = 1", "clocksource host = a\nreboot"]);
         assert!(text.contains("file '/sys/class/net/$(reboot)/queues/rx-0/rps_cpus' 2 2\n"), "{text}");
         assert!(!text.lines().any(|line| line.trim_start().starts_with("reboot")), "{text}");
+    }
+
+    /// ethtool would take it for an option.
+    #[test]
+    fn no_name_is_an_option() {
+        let export = exported(Format::Sh, &["rx_usecs -C = 50", "rps -C/rx-0 = 1"]);
+        let lines: Vec<&str> = export.files[0].text.lines().filter(|line| line.contains("-C")).collect();
+        assert!(lines.iter().all(|line| !line.starts_with("option ")), "{lines:?}");
+        assert_eq!(export.left_out.len(), 1);
     }
 
     #[test]

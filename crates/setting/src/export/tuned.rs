@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::expression::Expression;
 use super::sh::{self, PRELUDE};
-use super::text::is_plain_name;
 use super::{Draft, ExportFile, Said, nic_of, sysctl};
+use rxlab_base::grammar::{is_plain_name, tuned};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{Model, NicKind};
 
@@ -19,7 +19,7 @@ pub(super) fn files(draft: &mut Draft<'_>, model: &Model) -> Vec<ExportFile> {
         return Vec::new();
     }
     let mut text = draft.head("profile directory, for /etc/tuned");
-    text += &format!("\n[main]\nsummary={}\n", harmless(&draft.name));
+    text += &format!("\n[main]\nsummary={}\n", tuned::value(&draft.name));
     let keys: String = said.iter().filter_map(sysctl::key).map(|line| line.replace(" = ", "=")).collect();
     if !keys.is_empty() {
         text += &format!("\n[sysctl]\n{keys}");
@@ -44,12 +44,6 @@ pub(super) fn files(draft: &mut Draft<'_>, model: &Model) -> Vec<ExportFile> {
     }
     files.insert(0, ExportFile { name: "tuned.conf".to_owned(), text, executable: false });
     files
-}
-
-/// TuneD expands variables and runs functions that it finds in a value.
-fn harmless(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || " _-.,/=".contains(c);
-    name.chars().map(|c| if plain(c) { c } else { '-' }).collect()
 }
 
 /// TuneD calls it with `start`, `verify` or `stop`.
@@ -106,7 +100,6 @@ mod tests {
         let calls: Vec<&str> = script.text.lines().filter(|line| line.starts_with("setting=")).collect();
         assert_eq!(calls, ["setting='gro veth0 = off'", "setting='rps eth0/rx-0 = 1-3'"]);
         assert!(script.executable && !conf.executable);
-        assert_eq!(super::harmless("a ${f:exec:reboot}"), "a --f-exec-reboot-");
         let only = exported(Format::Tuned, &["rfs_entries host = 32768"]).files;
         assert!(only.len() == 1 && !only[0].text.contains("[script]"));
     }

@@ -1,7 +1,7 @@
 //! The families of settings worth a trial when receive work matters.
 //!
-//! The order: settings that remove work before settings that move it, and of the latter hardware before
-//! software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
+//! The order: settings that keep the link before those that reset it; of equals, settings that remove work before
+//! settings that move it, and of the latter hardware before software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
 //! by RPS.
 
 use super::{CpuRegime, Family, FamilyGain, Planned};
@@ -13,9 +13,11 @@ use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
+use rxlab_path::constraints::queue_limit;
 use rxlab_path::drivers::Kind;
 use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus, reach_every_cpu};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_setting::{Risk, risk_and_upkeep};
 
 const ALL: [Family; 7] = [
     Family::VirtualFunction,
@@ -90,8 +92,19 @@ pub(super) fn judged(
         FamilyGain { knob, trial: true, by_hand, cpus: cpus.clone().filter(|_| knob == Family::Rps), why }
     };
     let mut worth: Vec<FamilyGain> = ALL.into_iter().zip(judged).map(verdict).collect();
-    worth.sort_by_key(|worth| (!worth.trial, worth.by_hand));
+    worth.sort_by_key(|worth| (!worth.trial, worth.by_hand, resets_link(nic, worth.knob)));
     worth
+}
+
+/// True if a setting of a family resets the link of an interface.
+fn resets_link(nic: &Nic, family: Family) -> bool {
+    let knob = match family {
+        Family::Moderation => "rx_usecs",
+        Family::Rss => "rss",
+        Family::Queues => "channels",
+        Family::VirtualFunction | Family::IrqPlacement | Family::Rps | Family::Rfs => return false,
+    };
+    risk_and_upkeep(knob, nic.driver.as_deref()).is_some_and(|(risk, _)| risk == Risk::LinkReset)
 }
 
 /// The same when a thread that reads the sockets has no time left.
@@ -167,7 +180,7 @@ fn rss(nic: &Nic, queue: &RxQueue) -> Judged {
     let Some(part) = table_part(nic, queue.index) else {
         return Err(format!("{} reports no RSS table", nic.name));
     };
-    let (all, index) = (nic.rx.len(), queue.index);
+    let (all, index) = (part.reach, queue.index);
     match (part.own, all.saturating_sub(part.queues)) {
         // No entry leads there, so an even table would bring it more.
         (0.0, _) => Err(format!("no part of the table leads to rx-{index}")),
@@ -193,14 +206,13 @@ fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), crowd: O
     if let Some(crowd) = crowd {
         return Err(format!("several queues share CPU {}: first move one", crowd.cpu));
     }
-    let Some(channels) = nic.hardware.channels.known() else {
+    let Some(limit) = queue_limit(nic) else {
         return Err(format!("{} does not report its maximum", nic.name));
     };
-    let most = channels.combined.map_or(0, |count| count.max).max(channels.rx.map_or(0, |count| count.max));
-    if usize::try_from(most).is_ok_and(|most| most > now) {
-        Ok(format!("{} of {most} that the driver supports", plural(now, "queue")))
+    if usize::try_from(limit.most).is_ok_and(|most| most > now) {
+        Ok(format!("{} of {} that are of use", plural(now, "queue"), limit.most))
     } else {
-        Err(format!("the driver supports at most {}", plural(now, "queue")))
+        Err(limit.why.unwrap_or_else(|| format!("the driver supports at most {}", plural(now, "queue"))))
     }
 }
 

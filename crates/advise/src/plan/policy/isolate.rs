@@ -7,6 +7,7 @@ use super::Variable;
 use crate::plan::draft::Draft;
 use crate::plan::step;
 use rxlab_base::units::CpuMask;
+use rxlab_path::constraints::slow;
 
 /// Without a choice of CPUs to keep clean, at most one CPU in this many takes receive work.
 const ONE_OF: usize = 4;
@@ -48,9 +49,23 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
          variable"
     ));
     let idle = std::mem::take(&mut draft.idle);
+    draft.step(Variable::Channels, |draft| {
+        let all = draft.nics.iter().chain(&idle).cloned().collect();
+        draft.for_nics(all, step::channels::fewer);
+    });
+    if draft.variables.contains(&Variable::Channels) {
+        draft.notes.push(
+            "the interrupts of the queues that stay need another plan, once the others have freed their vectors"
+                .to_owned(),
+        );
+        return;
+    }
     draft.step(Variable::Irq, |draft| {
         const WHY: &str = "away from the CPUs to keep clean";
         step::irqs::near(draft);
+        if draft.no_vectors().is_some() {
+            return;
+        }
         idle.iter().for_each(|nic| step::irqs::anywhere_in(draft, nic, &usable, WHY));
         let all = draft.nics.iter().chain(&idle).cloned().collect();
         draft.for_nics(all, |draft| step::irqs::queueless(draft, &usable, WHY));
@@ -64,9 +79,11 @@ fn channel_cpus(draft: &Draft<'_>) -> CpuMask {
     draft.model.nics.iter().flat_map(|nic| &nic.rx).filter_map(|queue| queue.channel_cpu).collect()
 }
 
-/// A CPU for each queue and whole cores, from the end, in the nodes of the devices as far as these are known.
+/// A CPU for each queue and whole cores, from the end, in the nodes of the devices as far as these are known. No slow ones while
+/// others are left.
 fn last_cores(draft: &Draft<'_>) -> CpuMask {
-    let topology = &draft.topology;
+    let all = vec![1; draft.topology.domains.len()];
+    let topology = &draft.topology.clear_of(&slow(&draft.model), &all);
     let queues = |of: &dyn Fn(Option<u32>) -> bool| {
         draft.planned().filter(|nic| of(nic.node)).map(|nic| nic.rx.len()).sum::<usize>()
     };

@@ -16,6 +16,9 @@ const LONGEST_BAN: usize = 255;
 /// Gives each queue's interrupt a core of its own, near the device; those of transmit queues go to the same
 /// core.
 pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
+    if let Some(why) = draft.no_vectors() {
+        return draft.leave(format!("irq: {why}"));
+    }
     let placed = placement::near(draft);
     for nic in draft.nics.clone() {
         ban(draft, &nic);
@@ -70,6 +73,9 @@ struct Leaving {
 /// keep busy or that should be kept clean, to the nearest that takes none; then those of busy queues away from a CPU
 /// that they fill, where every CPU takes some. All others stay where they are.
 pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
+    if let Some(why) = draft.no_vectors() {
+        return draft.leave(format!("irq: {why}"));
+    }
     let (mut taken, mut leaving) = leaving(draft);
     let is_clean = |draft: &Draft<'_>, leaving: &Leaving| draft.clean.contains(leaving.from);
     // Those of full CPUs, and the busiest queues, have most to gain from the CPUs that are left.
@@ -78,7 +84,7 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
         first(b).cmp(&first(a)).then(b.packets.total_cmp(&a.packets))
     });
     let machine = draft.machine();
-    let (full, others) = (machine.full(), machine.others(&draft.planned().collect::<Vec<_>>()));
+    let (full, others) = (draft.full(), machine.others(&draft.planned().collect::<Vec<_>>()));
     let mut moves = Vec::new();
     let mut stay: BTreeSet<NicName> = BTreeSet::new();
     for irq in leaving {
@@ -181,7 +187,7 @@ fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
             homes.entry(cpu).or_default().insert(irq.number);
         }
     }
-    let (full, foreign) = (draft.machine().full(), foreign(draft));
+    let (full, foreign) = (draft.full(), foreign(draft));
     crowds(&draft.model, &draft.rates).iter().find_map(|crowd| {
         let (domain, _) = topology.place(crowd.cpu)?;
         let usable: CpuMask =

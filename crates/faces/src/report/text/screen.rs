@@ -1,10 +1,14 @@
-//! The last step before a terminal: text with no control sequences except the program's own styles.
+//! The last step before a terminal: text with no control sequences except the program's own styles, in characters that
+//! look like no others.
 //!
-//! Interfaces, processes, plans, journals and servers choose names and values freely. Renderers lay them out; all
-//! output passes this filter.
+//! Interfaces, processes, plans, journals and servers choose names and values freely. Renderers pass them through
+//! [`clean`](super::clean) before they lay them out; all output passes this filter, which escapes what is left. It cannot
+//! tell a backslash of the program from that of a name, so only `clean` keeps all names apart.
 
 use std::borrow::Cow;
 use std::fmt::Write;
+
+use rxlab_base::grammar::terminal;
 
 /// Parameters of the styles in use: plain, bold, dim, underlined, red, green, yellow, cyan. A name that contains one of
 /// these sequences can style the rest of its line, and nothing else.
@@ -13,15 +17,15 @@ const STYLES: [&str; 8] = ["0", "1", "2", "4", "31", "32", "33", "36"];
 /// Escape sequence that ends a style.
 const PLAIN: &str = "\u{1b}[0m";
 
-/// `text` with every control character except line break and tab replaced by U+FFFD. The program's own styles are kept
-/// up to the end of their line if `styles` is true, else removed.
+/// `text` with every character that is not plain, except line breaks and tabs, in its escaped form. The program's own
+/// styles are kept up to the end of their line if `styles` is true, else removed.
 pub fn for_screen(text: &str, styles: bool) -> Cow<'_, str> {
-    let Some(first) = text.find(is_control) else { return text.into() };
+    let Some(first) = text.find(is_odd) else { return text.into() };
     let mut out = String::with_capacity(text.len());
     let (plain, mut rest) = text.split_at(first);
     out.push_str(plain);
     let mut is_styled = false;
-    while let Some(at) = rest.find(|c| is_control(c) || (is_styled && c == '\n')) {
+    while let Some(at) = rest.find(|c| is_odd(c) || (is_styled && c == '\n')) {
         let (plain, from) = rest.split_at(at);
         out.push_str(plain);
         let mut chars = from.chars();
@@ -39,7 +43,8 @@ pub fn for_screen(text: &str, styles: bool) -> Cow<'_, str> {
                 out.push('\n');
                 is_styled = false;
             }
-            _ => out.push(char::REPLACEMENT_CHARACTER),
+            (Some(c), None) => terminal::push(c, &mut out),
+            (None, None) => {}
         }
         rest = chars.as_str();
     }
@@ -47,26 +52,28 @@ pub fn for_screen(text: &str, styles: bool) -> Cow<'_, str> {
     out.into()
 }
 
-/// JSON `text` with DEL and the C1 controls, which JSON allows in strings, as escapes: the same values.
+/// JSON `text` in ASCII, with the rest as escapes: the same values.
 pub fn for_json(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_control) {
+    let is_odd = |c: char| !matches!(c, ' '..='~' | '\n' | '\t');
+    if !text.contains(is_odd) {
         return text.into();
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match c {
-            '\u{7f}'..='\u{9f}' => write!(out, "\\u{:04x}", c as u32).expect("a String takes all text"),
-            // JSON has none of these.
-            c if is_control(c) => out.push(char::REPLACEMENT_CHARACTER),
-            c => out.push(c),
+        if is_odd(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
         }
     }
     out.into()
 }
 
-/// True for characters that a terminal acts on: C0 and C1 controls and DEL, except line break and tab.
-pub fn is_control(c: char) -> bool {
-    c.is_control() && c != '\n' && c != '\t'
+/// True for what a terminal is not shown as it is.
+pub fn is_odd(c: char) -> bool {
+    !terminal::is_plain(c) && c != '\n' && c != '\t'
 }
 
 /// The style at the beginning of `text`.
@@ -81,7 +88,7 @@ fn style(text: &str) -> Option<&str> {
 mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-    use super::{for_json, for_screen, is_control};
+    use super::{for_json, for_screen, is_odd};
     use crate::report::text::{BAD, CAUTION, FAINT, GOOD, NOTE, STRONG, styled};
 
     #[test]
@@ -91,9 +98,9 @@ mod tests {
             assert_eq!(for_screen(&text, true), text);
             assert_eq!(for_screen(&text, false), "eth0");
         }
-        assert_eq!(for_screen("a\u{1b}]0;x\u{7}b", true), "a\u{fffd}]0;x\u{fffd}b");
-        assert_eq!(for_screen("\u{1b}[8m\u{1b}[2J\u{1b}[1", true), "\u{fffd}[8m\u{fffd}[2J\u{fffd}[1");
-        assert_eq!(for_screen("a\rb\u{7f}\u{9b}2J\n\tc", false), "a\u{fffd}b\u{fffd}\u{fffd}2J\n\tc");
+        assert_eq!(for_screen("a\u{1b}]0;x\u{7}b", true), "a\\u{1b}]0;x\\u{7}b");
+        assert_eq!(for_screen("\u{1b}[8m\u{1b}[2J\u{1b}[1", true), "\\u{1b}[8m\\u{1b}[2J\\u{1b}[1");
+        assert_eq!(for_screen("a\rb\u{7f}\u{9b}2J\n\tc", false), "a\\u{d}b\\u{7f}\\u{9b}2J\n\tc");
     }
 
     /// Regression: a name could dim all text after it.
@@ -109,17 +116,17 @@ mod tests {
         let value = serde_json::json!({ "name": "a\u{1b}\u{7f}\u{9b}2J\u{e9}" });
         let text = serde_json::to_string_pretty(&value).expect("JSON");
         let shown = for_json(&text);
-        assert!(!shown.contains(is_control), "{shown:?}");
+        assert!(shown.is_ascii() && !shown.contains(is_odd), "{shown:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("JSON"), value);
     }
 
     proptest! {
         #[test]
         fn no_control_character_is_left(text in "([\u{0}-\u{9f}m\\[0-9]|\u{1b}\\[[0-9]{0,2}m?){0,40}") {
-            prop_assert!(!for_screen(&text, false).contains(is_control));
-            prop_assert!(!for_json(&text).contains(is_control));
+            prop_assert!(!for_screen(&text, false).contains(is_odd));
+            prop_assert!(!for_json(&text).contains(is_odd));
             let styled = for_screen(&text, true);
-            let other = styled.chars().find(|c| *c != '\u{1b}' && is_control(*c));
+            let other = styled.chars().find(|c| *c != '\u{1b}' && is_odd(*c));
             prop_assert_eq!(other, None);
             prop_assert_eq!(for_screen(&styled, true), styled.clone());
         }

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 
-use super::{FAINT, columns, longest_word, styled, width, wrap};
+use super::{FAINT, clean, columns, longest_word, styled, width, wrap_clean};
 
 const GAP: usize = 2;
 /// Minimum width of a wrapping column while other columns can shrink.
@@ -31,7 +31,7 @@ pub fn right(title: &str) -> Column {
     Column { is_number: true, ..left(title) }
 }
 
-/// One cell: text, and a style for it.
+/// One cell: text, clean so that its width is known, and a style for it.
 #[derive(Debug, Clone, Default)]
 pub struct Cell {
     text: String,
@@ -40,7 +40,7 @@ pub struct Cell {
 
 impl Cell {
     pub fn styled(style: Style, text: impl Into<String>) -> Self {
-        Self { text: text.into(), style }
+        Self { text: clean(&text.into()), style }
     }
 
     /// A value that may be absent, then `-`.
@@ -51,7 +51,7 @@ impl Cell {
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self { text: text.into(), style: Style::new() }
+        Self::styled(Style::new(), text)
     }
 }
 
@@ -112,9 +112,9 @@ impl Table {
             .zip(widths)
             .map(|(cell, room)| {
                 if width(&cell.text) <= *room {
-                    vec![super::clean(cell.text.trim_end())]
+                    vec![cell.text.trim_end().to_owned()]
                 } else {
-                    wrap(&cell.text, *room)
+                    wrap_clean(&cell.text, *room)
                 }
             })
             .collect();
