@@ -228,8 +228,11 @@ fn a_full_backlog_is_told_once() {
     };
     let backlog = sum(Stage::Backlog, "softnet_stat dropped");
     let (received, sent) = (sum(Stage::Interface, "rx_dropped"), sum(Stage::Interface, "tx_dropped"));
-    assert!(received > 0.0 && received == sent && received <= backlog, "{ledger:?}");
-    assert!((ledger.per_second - backlog).abs() < 1e-6, "{ledger:?}");
+    // Sums of rates, in another order.
+    const ROUNDING: f64 = 1e-3;
+    assert!(received > 0.0 && (received - sent).abs() < ROUNDING, "{ledger:?}");
+    assert!(received <= backlog + ROUNDING, "{ledger:?}");
+    assert!((ledger.per_second - backlog).abs() < ROUNDING, "{ledger:?}");
 }
 
 /// A veth with NAPI has a ring of 256 packets for its other end.

@@ -26,7 +26,7 @@ pub(super) struct Shown {
     /// Remedies, each with its command.
     pub(super) fixes: usize,
     pub(super) notes: bool,
-    /// Each setting that is worth a trial.
+    /// Each setting that is worth a trial, and each line and gap of the ledger of lost packets.
     pub(super) knobs: bool,
 }
 
@@ -66,9 +66,11 @@ impl<'a> Page<'a> {
             let refused = report.refused.iter().filter(|_| !report.findings.is_empty());
             refused.for_each(|why| page.labelled("note", &format!("no further verdict: {why}")));
             report.notes.iter().for_each(|note| page.labelled("note", note));
+            report.gaps.iter().for_each(|gap| page.labelled("gap", gap));
+        }
+        if shown.knobs {
             report.load.ledger.in_lines().iter().for_each(|line| page.labelled("lost", line));
-            let unread = report.load.ledger.gaps();
-            report.gaps.iter().chain(&unread).for_each(|gap| page.labelled("gap", gap));
+            report.load.ledger.gaps().iter().for_each(|gap| page.labelled("gap", gap));
         }
         page
     }
