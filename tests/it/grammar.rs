@@ -148,7 +148,7 @@ fn a_yaml_parser_finds_the_tasks_of_the_playbook_only() {
     for (number, text) in HOSTILE.iter().enumerate() {
         let settings =
             ["rps eth0/rx-0 = 1", "rfs_entries host = 4096"].map(|one| one.parse().expect("a setting"));
-        let mut plan = Plan::new(*text, &settings);
+        let mut plan = Plan::new(text, &settings);
         let set = format!("clocksource host = {text}").parse().ok();
         plan.settings.extend(set.map(|set| PlannedSetting::new(set, "", None)));
         let export = export::export(export::Format::Ansible, &plan, &crate::tree::model());
@@ -180,7 +180,7 @@ fn tuned_reads_the_summary_back() {
     require::needs!(program("tuned", "tuned-adm", "--version"));
     let folder = tempfile::tempdir().expect("a temporary directory");
     for (number, text) in HOSTILE.iter().enumerate() {
-        let plan = Plan::new(*text, &["busy_poll host = 50".parse().expect("a setting")]);
+        let plan = Plan::new(text, &["busy_poll host = 50".parse().expect("a setting")]);
         let export = export::export(export::Format::Tuned, &plan, &crate::tree::model());
         let profile = folder.path().join(format!("p{number}"));
         std::fs::create_dir(&profile).expect("made");

@@ -1,10 +1,5 @@
-<<<<<<< HEAD
 //! The machines of fixtures/field: which interrupt belongs to which receive queue, what limits the machine and what it loses,
 //! what plans must and must not set, and what `apply` refuses.
-=======
-//! The machines of fixtures/field: which interrupt belongs to which receive queue, what they lose, what plans must and must
-//! not set, and what `apply` refuses.
->>>>>>> ledger
 
 #![allow(clippy::disallowed_methods)] // Opens the fixtures.
 

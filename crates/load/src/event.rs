@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use rxlab_base::display_as;
 
-/// Something that reached the client and answers no request: it is counted beside the errors, which are requests.
+/// Something that reached the client and answers no request: it is counted next to the errors, which are requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -417,7 +417,7 @@ mod tests {
             }
         });
         let spec = Spec::new(format!("dns://{address}/a.example").parse().expect("a URL"));
-        let error = Session::start(&spec).err().expect("no answer fits").to_string();
+        let error = Session::start(&spec).expect_err("no answer fits").to_string();
         assert!(
             error.starts_with("cannot load the target") && error.contains("it answers, but not"),
             "{error}"

@@ -84,7 +84,7 @@ pub fn analyse(blocks: &[Vec<f64>], margin: f64, better: Better) -> Factorial {
         };
         (0..factors).filter(together).collect()
     };
-    let mut conditions: Vec<(usize, Vec<(usize, bool)>, Contrast)> = Vec::new();
+    let mut conditions = Vec::new();
     for factor in 0..factors {
         let others = partners(factor);
         for levels in (0..1usize << others.len()).filter(|_| !others.is_empty()) {

@@ -180,7 +180,12 @@ fn one(
     } else {
         read::link(host, &format!("{base}/device/driver")).map(|path| {
             let name = path.rsplit('/').next().unwrap_or_default();
-            if name == "vif" && device.is_some_and(is_xen_backend) { "xen-netback" } else { name }.to_owned()
+            if name == "vif" && device.is_some_and(|path| is_xen_backend(path)) {
+                "xen-netback"
+            } else {
+                name
+            }
+            .to_owned()
         })
     };
     let napi = match (polled, ifindex.known()) {
@@ -242,7 +247,7 @@ fn threaded(host: &dyn Host, base: &str) -> Fact<bool> {
 
 /// True for the end of a guest's interface on the host of Xen, `vif-DOMAIN-NUMBER`; the guest's is `vif-NUMBER`. sysfs names
 /// the drivers of both ends `vif`.
-fn is_xen_backend(device_path: &String) -> bool {
+fn is_xen_backend(device_path: &str) -> bool {
     let device = device_path.rsplit_once("/net/").and_then(|(device, _)| device.rsplit('/').next());
     device.and_then(|name| name.strip_prefix("vif-")).is_some_and(|rest| rest.contains('-'))
 }

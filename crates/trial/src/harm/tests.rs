@@ -82,7 +82,7 @@ fn a_gain_without_harm_is_kept_and_what_it_leaves_open_is_said() {
     assert!(reason.contains("20 slots do not show harm that is rarer than 14 %."), "{reason}");
 }
 
-/// "Keep it, at no measured cost" once stood beside +205 % of p99.
+/// "Keep it, at no measured cost" once stood next to +205 % of p99.
 #[test]
 fn harm_that_is_proven_comes_first_whatever_else_is_better() {
     let idle: Truth = (name::BUSIEST, 30.0, 30.0, 0.0);
