@@ -6,6 +6,7 @@ use super::interference::{by, losers, who};
 use super::summary::Summary;
 use super::{html, validity, words};
 use rxlab_advise::doctor::DoctorReport;
+use rxlab_base::grammar::terminal;
 use rxlab_base::number::{self, capitalized};
 use rxlab_base::units::Fact;
 use rxlab_probe::Interference;
@@ -156,7 +157,8 @@ fn escape(text: &str) -> String {
             '#' | '+' | '-' | '>' | '=' if out.is_empty() && !next.is_ascii_digit() => out.extend(['\\', c]),
             // A mention would notify people.
             '@' => out.push_str("&#64;"),
-            c if c.is_control() => out.push(' '),
+            // As on the screen; the backslash is doubled for Markdown.
+            c if c.is_control() => out.extend(["\\", &terminal::shown(&c.to_string())]),
             c => out.push(c),
         }
         before = c;
@@ -207,7 +209,10 @@ mod tests {
 
     #[test]
     fn names_have_no_meaning() {
-        assert_eq!(escape("a|b *c* <i> `d` [e](f)\n@g"), "a\\|b \\*c\\* &lt;i> \\`d\\` [e\\](f) &#64;g");
+        assert_eq!(
+            escape("a|b *c* <i> `d` [e](f)\n@g"),
+            "a\\|b \\*c\\* &lt;i> \\`d\\` [e\\](f)\\\\u{a}&#64;g"
+        );
         assert_eq!(escape("# > +"), "\\# > +");
         assert_eq!(escape("_a_ NET_RX +2 % [-1, +3]"), "\\_a\\_ NET_RX +2 % [-1, +3]");
         assert_eq!(escape("+0.8 %"), "+0.8 %");

@@ -22,7 +22,7 @@ use rxlab_path::evidence::LOST;
 use rxlab_path::model::Fact;
 
 /// What the screen draws besides text.
-const BLOCKS: &str = "\u{2500}\u{2580}\u{2588}\u{258c}";
+const BLOCKS: &str = "\u{2500}\u{2502}\u{250c}\u{2510}\u{2514}\u{2518}\u{2580}\u{2588}\u{258c}";
 
 /// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: Look) {
