@@ -307,7 +307,7 @@ mod tests {
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::{Limits, serve_within};
+    use super::{Limits, PAUSE, serve_within};
     use crate::web::{Response, serve};
 
     const SMALL: Limits = Limits { waiting: 8, answering: 4 };
@@ -425,7 +425,7 @@ mod tests {
             // The slot of the refused one is free once its thread has ended.
             let page = || answered(address, "GET / HTTP/1.0\r\n\r\n").ends_with("page");
             assert!((0..100).any(|_| page() || {
-                std::thread::sleep(GRACE / 10);
+                std::thread::sleep(PAUSE);
                 false
             }));
             drop(reader);
