@@ -55,7 +55,7 @@ impl Tree {
             ("proc/irq/40/smp_affinity", "02\n"),
             ("proc/irq/41/smp_affinity", "04\n"),
             ("proc/interrupts", INTERRUPTS),
-            ("proc/stat", "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\n"),
+            ("proc/stat", "cpu  2 0 2 2 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\ncpu1 1 0 1 1 0 0 0 0 0 0\n"),
             ("sys/devices/system/cpu/present", "0-7\n"),
             ("sys/devices/system/cpu/online", "0-6\n"),
             ("sys/devices/system/cpu/isolated", "6\n"),

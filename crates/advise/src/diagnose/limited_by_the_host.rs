@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
              tx-hw-drop-ratelimits of any driver (virtio_net); or an interface carries traffic, and the hypervisor takes \
              {} of the time of all CPUs (steal)",
             count(LOST),
-            percent(STOLEN)
+            percent(STEAL)
         )
     },
     silent: "the limit was exceeded before the sample but not during it, little time is taken, or the device counts nothing of the kind: \
@@ -80,7 +80,7 @@ fn in_words(limit: Limit) -> (&'static str, &'static str) {
 }
 
 /// Mean steal time of all CPUs from which it is reported.
-const STOLEN: f64 = 0.10;
+const STEAL: f64 = 0.10;
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
@@ -91,7 +91,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 fn by_time(model: &Model, rates: &Rates) -> Option<Finding> {
     let all: CpuMask = rates.cpus.iter().map(|cpu| cpu.cpu).collect();
     let taken = mean(rates, &all, |cpu| cpu.steal);
-    if taken < STOLEN || !carries_traffic(model, rates) {
+    if taken < STEAL || !carries_traffic(model, rates) {
         return None;
     }
     let most = rates.cpus.iter().max_by(|a, b| a.steal.total_cmp(&b.steal))?;
