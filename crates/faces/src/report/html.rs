@@ -86,7 +86,7 @@ pub fn place(document: &Document) -> Option<String> {
     if let Some(trial) = document.trials().next() {
         parts.extend([number::plural(trial.record.cpus, "CPU"), trial.record.started.clone()]);
     }
-    Some(parts.join(" \u{b7} "))
+    Some(parts.join(", "))
 }
 
 fn body(m: &mut Markup, document: &Document, program: Option<&str>, title: &str) {
