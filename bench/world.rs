@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use world::{MUTATIONS, Mutation, adversary, found, run, shrink};
+use world::{MUTATIONS, Mutation, adversary, breaks, run, shrink};
 
 /// Number of failures after which it stops.
 const ENOUGH: u64 = 10;
@@ -43,6 +43,14 @@ fn options() -> Option<Options> {
         }
     }
     Some(options)
+}
+
+/// Schedules within which a mutation has to be found.
+const WITHIN: u64 = 20_000;
+
+/// The first seed whose schedule breaks one of the `wanted` invariants with a mutation, and the violation.
+fn found(mutation: Mutation, wanted: &str) -> Option<(u64, String)> {
+    (0..WITHIN).find_map(|seed| Some((seed, breaks(mutation, wanted, seed)?)))
 }
 
 fn main() -> ExitCode {
@@ -121,7 +129,7 @@ fn simulate(options: &Options) -> io::Result<u64> {
 /// Prints the first seed that finds each mutation; returns the number of those that none finds.
 fn mutations(out: &mut impl Write) -> io::Result<u64> {
     let mut missed = 0;
-    for (mutation, wanted) in MUTATIONS {
+    for (mutation, wanted, _) in MUTATIONS {
         match found(mutation, wanted) {
             Some((seed, violation)) => writeln!(out, "{mutation:?}: seed {seed}: {violation}")?,
             None => {

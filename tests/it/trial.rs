@@ -32,7 +32,7 @@ fn moving_workload(tree: &Tree, pause: &str, rest: &str) -> String {
          sleep {pause}\n\
          n=$(cat ../runs 2>/dev/null || echo 1); n=$((n + 100)); echo $n > ../runs\n\
          line=\"$n 0 $n 1 0 0 $n 0 0 0\"\n\
-         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > ../stat && mv ../stat proc/stat\n\
+         printf 'cpu  %s\\ncpu0 %s\\ncpu1 %s\\n' \"$line\" \"$line\" \"$line\" > ../stat && mv ../stat proc/stat\n\
          {rest}\n",
         tree.root().display()
     );
