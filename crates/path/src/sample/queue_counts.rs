@@ -136,7 +136,7 @@ mod tests {
         let own = ("bw_in_allowance_exceeded".to_owned(), 40);
         let of_queues = [("rx-hw-drop-ratelimits", 5), ("tx-hw-drop-ratelimits", 6)];
         let of_queues = of_queues.map(|(name, count)| (name.to_owned(), count));
-        assert_eq!(limited("ena", false), [own.clone()]);
+        assert_eq!(limited("ena", false), std::slice::from_ref(&own));
         assert_eq!(limited("ena", true), [own, of_queues[0].clone(), of_queues[1].clone()]);
         assert_eq!(limited("virtio_net", true), of_queues);
         assert_eq!(limited("virtio_net", false), [], "not counted, which is not 0");
