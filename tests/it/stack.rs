@@ -110,10 +110,13 @@ fn a_listener_s_owner_is_this_process() {
     assert!(sockets.iter().all(|socket| socket.address != address));
     let held = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
     let port = held.local_addr().expect("bound").port();
-    let model = crate::tree::look(&host, Scope::All);
-    let own = model.listeners.known().expect("known").iter().find(|listener| listener.port == port);
-    let owners = own.expect("it listens").owners.known().expect("known");
-    assert_eq!(owners.iter().map(|owner| owner.pid).collect::<Vec<_>>(), [std::process::id()]);
+    // A process that another test starts has a copy of the socket until it runs its program.
+    wait_for("this process as the only owner", || {
+        let model = crate::tree::look(&host, Scope::All);
+        let own = model.listeners.known().expect("known").iter().find(|listener| listener.port == port);
+        let owners = own.expect("it listens").owners.known().expect("known");
+        owners.iter().map(|owner| owner.pid).eq([std::process::id()])
+    });
 }
 
 /// A sysfs mount for another namespace has no control groups below it.
