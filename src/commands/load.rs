@@ -314,6 +314,7 @@ impl From<LoadError> for CommandError {
     fn from(error: LoadError) -> Self {
         let kind = kind(&error);
         let hint = match &error {
+            LoadError::Down { .. } if error.remedy().is_some() => error.remedy(),
             LoadError::Down { url, .. } if url.starts_with("https") => Some(
                 "check host, port and certificate; --ca FILE trusts another CA, --insecure any certificate",
             ),

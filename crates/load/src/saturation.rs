@@ -38,10 +38,11 @@ impl Saturation {
     /// Judges whether the generator limited the load.
     pub fn judge(interval: &Interval) -> Self {
         let full = full_thread(interval);
-        let shortfall = Shortfall::new(interval, full.is_some());
+        let local = local(interval);
+        let shortfall = Shortfall::new(interval, full.is_some() || local.is_some());
         let own = (shortfall.own > SHORTFALL)
             .then(|| format!("{:.1} % of the due requests were not sent in time", 100.0 * shortfall.own));
-        let reason = joined([local(interval), full, lag(interval), overflow(interval), own]);
+        let reason = joined([local, full, lag(interval), overflow(interval), own]);
         Self { limited: reason.is_some(), reason, elsewhere: shortfall.elsewhere() }
     }
 
@@ -91,16 +92,16 @@ struct Shortfall {
 }
 
 impl Shortfall {
-    /// `is_deaf`: the generator was too busy to read responses, so it may itself be the reason that no
-    /// connection was free.
-    fn new(interval: &Interval, is_deaf: bool) -> Self {
+    /// `is_own`: the generator was too busy to read responses, or could not open connections, so it may itself be the
+    /// reason that none was free.
+    fn new(interval: &Interval, is_own: bool) -> Self {
         let Some(missing) = missing(interval) else { return Self::default() };
         let due = (interval.offered.unwrap_or(0.0) * interval.seconds).max(1.0);
         let NotSent { blocked, waiting, .. } = interval.not_sent;
         let refused = interval.errors.get(&ErrorClass::Send).copied().unwrap_or(0);
         let part = |count: u64, left: f64| (count as f64 / due).min(left);
         let refused = part(refused, missing);
-        let blocked = part(if is_deaf { 0 } else { blocked + waiting }, missing - refused);
+        let blocked = part(if is_own { 0 } else { blocked + waiting }, missing - refused);
         Self { blocked, refused, own: missing - refused - blocked }
     }
 
@@ -264,7 +265,7 @@ mod tests {
     fn what_this_machine_lacks_is_the_clients_limit() {
         let mut short = tally(10_000, 100_000, 0);
         let error = std::io::Error::from_raw_os_error(rustix::io::Errno::ADDRNOTAVAIL.raw_os_error());
-        (0..87).for_each(|_| short.failed(ErrorClass::of_connect(&error), &error));
+        (0..87).for_each(|_| short.failed(ErrorClass::of_connect(&error), &error, 1));
         assert_eq!((short.unreached, short.errors_of(ErrorClass::Local)), (0, 87));
         let short = measured(short, 0, None);
         assert_eq!((short.failed(), short.error_count()), (0, 87), "the target answered all that reached it");
@@ -273,6 +274,20 @@ mod tests {
             "87 attempts failed here: no free local port (more addresses: --source; more ports: \
              net.ipv4.ip_local_port_range)"
         );
+    }
+
+    /// A rule of this machine's own firewall: without a reason the client was no limit, and with a schedule "the target or
+    /// --connections" was.
+    #[test]
+    fn datagrams_and_schedules_know_what_is_missing_too() {
+        let mut refused = tally(10_000, 100_000, 0);
+        refused.unsendable(Some(rustix::io::Errno::PERM), 2_500);
+        let mut refused = measured(refused, 20, Some(12_500));
+        refused.not_sent = NotSent { blocked: 1_000, waiting: 1_500, late: 0 };
+        let found = Saturation::judge(&refused);
+        let reason = found.reason.expect("limited");
+        assert!(reason.starts_with("2,500 attempts failed here: not permitted (see this"), "{reason}");
+        assert_eq!(found.elsewhere, None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use thiserror::Error;
 use super::check::SpecError;
 use super::clock::{Clock, Nanos};
 use super::destination::Destination;
+use super::error_class::{lack, remedy};
 use super::interval::{Arrivals, Interval};
 use super::pacing::Pacing;
 use super::softirq::Softirqs;
@@ -22,11 +23,22 @@ use super::udp::SinkTotals;
 use rxlab_base::units::CpuId;
 use rxlab_sys::{OpenError, allow_files};
 
-/// A target that answers is reached.
+/// A target that answers is reached, and what this machine lacks says nothing about it.
 fn cannot(error: &std::io::Error) -> &'static str {
-    match error.kind() {
-        std::io::ErrorKind::InvalidData => "cannot load the target",
-        _ => "cannot reach the target",
+    match (lack(error.raw_os_error()), error.kind()) {
+        (Some(_), _) => "this machine cannot reach the target",
+        (None, std::io::ErrorKind::InvalidData) => "cannot load the target",
+        (None, _) => "cannot reach the target",
+    }
+}
+
+impl LoadError {
+    /// What to do about something that this machine lacks; `None` of other errors.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            LoadError::Down { error, .. } => lack(error.raw_os_error()).and_then(remedy),
+            _ => None,
+        }
     }
 }
 
@@ -400,6 +412,25 @@ mod tests {
             let neither = Session::start_at(&spec, vec![closed.clone(); 2]);
             assert!(matches!(neither, Err(LoadError::Down { .. })), "{scheme}");
         }
+    }
+
+    /// A rule of this machine's firewall (EPERM) once had the hint to start a target.
+    #[test]
+    fn what_this_machine_lacks_is_not_the_targets() {
+        let down = |errno: rustix::io::Errno| LoadError::Down {
+            url: "udp://10.0.0.1:9".to_owned(),
+            address: "10.0.0.1:9".to_owned(),
+            error: errno.into(),
+        };
+        let own = down(rustix::io::Errno::PERM);
+        assert!(
+            own.to_string().starts_with("this machine cannot reach the target udp://10.0.0.1:9"),
+            "{own}"
+        );
+        assert_eq!(own.remedy(), Some("see this machine's own firewall"));
+        let theirs = down(rustix::io::Errno::CONNREFUSED);
+        assert!(theirs.to_string().starts_with("cannot reach the target"), "{theirs}");
+        assert_eq!(theirs.remedy(), None);
     }
 
     /// "Connection timed out" was once said of a name server that answers at once, with another id.

@@ -141,14 +141,26 @@ impl Tally {
         *self.events.entry(event).or_default() += 1;
     }
 
-    /// Counts one error of the system.
-    pub(super) fn failed(&mut self, class: ErrorClass, error: &std::io::Error) {
-        self.error(class, 1);
+    /// Counts `count` errors of the system, possibly none.
+    pub(super) fn failed(&mut self, class: ErrorClass, error: &std::io::Error, count: usize) {
+        if count == 0 {
+            return;
+        }
+        self.error(class, count);
         let errno = error.raw_os_error();
-        match (lack(errno).filter(|_| class == ErrorClass::Local), errno) {
-            (Some(what), _) => self.reasons.count(class, &what),
-            (None, Some(errno)) => self.reasons.count(class, &Errno::from_raw_os_error(errno)),
-            (None, None) => self.reasons.count(class, error),
+        let reason = match (lack(errno).filter(|_| class == ErrorClass::Local), errno) {
+            (Some(what), _) => what.to_owned(),
+            (None, Some(errno)) => Errno::from_raw_os_error(errno).to_string(),
+            (None, None) => error.to_string(),
+        };
+        self.reasons.count(class, reason, count as u64);
+    }
+
+    /// Counts `count` datagrams that the kernel did not take.
+    pub(super) fn unsendable(&mut self, errno: Option<Errno>, count: usize) {
+        match errno {
+            Some(errno) => self.failed(ErrorClass::of_send(errno), &errno.into(), count),
+            None => self.error(ErrorClass::Send, count),
         }
     }
 

@@ -305,8 +305,10 @@ mod tests {
     #[test]
     fn settings_of_napis_that_cannot_be_read_are_not_thrown_away() {
         let mut model = model();
-        let rx = &mut model.nics[0].rx;
-        rx.iter_mut().for_each(|rx| (rx.irqs.clear(), rx.napi = None).0);
+        for rx in &mut model.nics[0].rx {
+            rx.irqs.clear();
+            rx.napi = None;
+        }
         let target = "eth0".parse().expect("a target");
         let host = RecordedHost::new();
         for name in ["channels", "ring_rx", "gro", "threaded", "gro_flush_timeout"] {

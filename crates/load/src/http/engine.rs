@@ -216,7 +216,7 @@ impl HttpEngine {
                     }
                 }
                 Err((class, error)) => {
-                    tally.failed(class, &error);
+                    tally.failed(class, &error, 1);
                     self.again(index, now, tally);
                 }
             },

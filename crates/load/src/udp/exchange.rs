@@ -277,7 +277,7 @@ impl Exchange {
         }
         tally.sent += sent as u64;
         if !self.may_wait(kept) {
-            tally.error(kept.map_or(ErrorClass::Send, ErrorClass::of_send), self.from.len() - sent);
+            tally.unsendable(kept, self.from.len() - sent);
         }
         sent == self.from.len()
     }

@@ -151,7 +151,7 @@ impl OneWay {
                 }
                 return false;
             }
-            Some(errno) => tally.error(ErrorClass::of_send(errno), count - sent),
+            Some(errno) => tally.unsendable(Some(errno), count - sent),
         }
         true
     }

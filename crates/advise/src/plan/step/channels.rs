@@ -2,6 +2,7 @@
 
 use crate::plan::draft::Draft;
 use rxlab_base::parse::ethtool::{ChannelKind, Channels};
+use rxlab_base::units::NicName;
 use rxlab_path::constraints::{QueueLimit, changeable_queues, queue_limit};
 use rxlab_setting::Target;
 
@@ -9,23 +10,17 @@ use rxlab_setting::Target;
 /// shown no benefit (Documentation/networking/scaling.rst, "RSS: Receive Side Scaling").
 pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
-        let Some(nic) = draft.model.nic(&name) else { continue };
-        let channels = match changeable_queues(&draft.model, nic) {
-            Ok(channels) => channels,
-            Err(why) => {
-                draft.leave(format!("channels: {why}"));
-                continue;
-            }
+        let Some((channels, QueueLimit { kind, now, most, why: limit })) = queues(draft, &name) else {
+            continue;
         };
+        let node = draft.model.nic(&name).and_then(|nic| nic.node);
         let domains = draft.topology.domains.iter();
-        let cores = domains
-            .filter(|domain| nic.node.is_none() || domain.node == nic.node)
-            .map(|domain| domain.cores.len());
+        let cores =
+            domains.filter(|domain| node.is_none() || domain.node == node).map(|domain| domain.cores.len());
         let cores = u32::try_from(cores.sum::<usize>()).unwrap_or(u32::MAX);
-        let Some(QueueLimit { kind, now, most, why: limit }) = queue_limit(nic) else { continue };
         let wanted = most.min(cores);
         if wanted > now {
-            let value = text(channels, kind, wanted);
+            let value = text(&channels, kind, wanted);
             let why = format!("{now} of {most} queues for {cores} cores");
             draft.set("channels", Target::Nic(name), value, why);
         } else if let Some(limit) = limit.filter(|_| now < cores) {
@@ -39,19 +34,24 @@ pub(in crate::plan) fn fewer(draft: &mut Draft<'_>) {
     let Some(why) = draft.no_vectors() else { return };
     let wanted = u32::try_from(draft.topology.usable.len()).unwrap_or(u32::MAX);
     for name in draft.nics.clone() {
-        let Some(nic) = draft.model.nic(&name) else { continue };
-        let channels = match changeable_queues(&draft.model, nic) {
-            Ok(channels) => channels,
-            Err(why) => {
-                draft.leave(format!("channels: {why}"));
-                continue;
-            }
-        };
-        let Some(QueueLimit { kind, now, .. }) = queue_limit(nic).filter(|limit| limit.now > wanted) else {
+        let Some((channels, QueueLimit { kind, now, .. })) = queues(draft, &name) else { continue };
+        if now <= wanted {
             continue;
-        };
-        let value = text(channels, kind, wanted);
+        }
+        let value = text(&channels, kind, wanted);
         draft.set("channels", Target::Nic(name), value, format!("a vector for each of {now} queues: {why}"));
+    }
+}
+
+/// The queues of an interface and their limit; `None`, with the reason left in the draft, if their number may not change.
+fn queues(draft: &mut Draft<'_>, name: &NicName) -> Option<(Channels, QueueLimit)> {
+    let nic = draft.model.nic(name)?;
+    match changeable_queues(&draft.model, nic) {
+        Ok(channels) => Some((*channels, queue_limit(nic)?)),
+        Err(why) => {
+            draft.leave(format!("channels: {why}"));
+            None
+        }
     }
 }
 

@@ -197,7 +197,7 @@ impl HttpEngine {
         if self.peer.is_full(&error) {
             return Opening::Later;
         }
-        tally.failed(ErrorClass::of_connect(&error), &error);
+        tally.failed(ErrorClass::of_connect(&error), &error, 1);
         Opening::Failed
     }
 
