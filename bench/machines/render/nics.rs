@@ -1,5 +1,6 @@
 //! Interfaces in sysfs.
 
+use rxlab_base::units::CpuMask;
 use rxlab_sys::{Cause, RecordedHost};
 
 use super::super::drivers::Bus;
@@ -50,8 +51,14 @@ fn device(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
         .with(&format!("{base}/speed"), "25000\n");
     for (index, queue) in nic.rx.iter().enumerate() {
         let path = |file: &str| format!("{base}/queues/rx-{index}/{file}");
+        // The kernel reads no mask but the first: any other value means nothing.
+        let rps = match nic.is_recorded() || index == 0 {
+            true => queue.rps.clone(),
+            false if queue.rps.is_empty() => truth.online(),
+            false => CpuMask::new(),
+        };
         host = host
-            .with(&path("rps_cpus"), mask(truth, &queue.rps))
+            .with(&path("rps_cpus"), mask(truth, &rps))
             .with(&path("rps_flow_cnt"), format!("{}\n", queue.flows));
         if index == 0 && truth.damage == Damage::MaskDenied {
             host = host.with_failure(&path("rps_cpus"), Cause::Denied);

@@ -154,13 +154,14 @@ impl<'a> Around<'a> {
     }
 }
 
-/// A mask for each queue; without settings if all are there already.
+/// A mask for each queue that has its own; without settings if all are there already.
 fn of_queues(nic: &Nic, name: &str, mask: impl Fn(&RxQueue) -> CpuMask) -> Candidate {
+    let queues = nic.steering_queues();
     let is_set = |queue: &RxQueue| queue.rps_cpus.known() == Some(&mask(queue));
     let setting = |queue: &RxQueue| {
         Setting::new("rps", Target::queue(&nic.name, QueueId::rx(queue.index)), set_text(&mask(queue)))
     };
-    let settings = if nic.rx.iter().all(is_set) { Vec::new() } else { nic.rx.iter().map(setting).collect() };
+    let settings = if queues.iter().all(is_set) { Vec::new() } else { queues.iter().map(setting).collect() };
     Candidate { name: name.to_owned(), settings }
 }
 

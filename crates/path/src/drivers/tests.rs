@@ -55,6 +55,10 @@ fn rows_by_what_they_have() {
     assert_eq!(names(|row| row.has_atr), ["ixgbe", "i40e"]);
     assert_eq!(names(|row| row.rss_queues.is_some()), ["ixgbe"]);
     assert_eq!(names(|row| row.channels.keep_link), ["virtio_net", "ena"]);
+    let silent = names(|row| !row.records_queue);
+    for driver in ["xen_netfront", "ixgbevf", "tg3", "mvneta", "hns-nic"] {
+        assert!(silent.contains(&driver), "{driver}");
+    }
 }
 
 /// The counters from each driver's names, with the values 100, 101, 102, ...
