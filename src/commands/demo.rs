@@ -124,7 +124,8 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
 }
 
 /// Said before trials of what the doctor does not advise.
-const NO_HOTSPOT: &str = "no hotspot: the sender takes most of the CPU's time. These trials show what steering does here";
+const NO_HOTSPOT: &str =
+    "no hotspot: the sender takes most of the CPU's time. These trials show what steering does here";
 
 fn has_hotspot(report: &DoctorReport) -> bool {
     report.findings.iter().any(|finding| finding.id == "one-core-hotspot")

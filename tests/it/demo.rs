@@ -135,7 +135,10 @@ fn runs_to_its_end() {
         let scenes = json["scenes"].as_array().expect("a list");
         let ids = |scene: &Value| {
             let findings = scene["doctor"]["findings"].as_array().expect("a list");
-            findings.iter().map(|finding| finding["id"].as_str().expect("text").to_owned()).collect::<Vec<_>>()
+            findings
+                .iter()
+                .map(|finding| finding["id"].as_str().expect("text").to_owned())
+                .collect::<Vec<_>>()
         };
         assert_eq!(ids(&scenes[0])[0], "one-core-hotspot");
         for scene in scenes {

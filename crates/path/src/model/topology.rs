@@ -236,7 +236,7 @@ pub struct Nic {
     pub driver: Option<String>,
     /// NUMA node of the device; `None` = unknown (the kernel's -1), which is not node 0.
     pub node: Option<u32>,
-    /// `operstate` is not `down`.
+    /// False if `operstate` is `down`, or `lowerlayerdown`: the other end, or what it stands on, is down.
     pub up: bool,
     /// Receive queues, by index.
     pub rx: Vec<RxQueue>,
@@ -390,7 +390,7 @@ fn nic(raw: &RawNic, is_port: bool, irqs: &[Irq], others: &Others<'_>, polls: &P
     let mut nic = Nic {
         driver: raw.driver.known().cloned(),
         node: raw.numa_node.known().and_then(|node| u32::try_from(*node).ok()),
-        up: raw.operstate.known().is_some_and(|state| state != "down"),
+        up: raw.operstate.known().is_some_and(|state| !["down", "lowerlayerdown"].contains(&state.as_str())),
         rx,
         tx: raw.tx.clone(),
         other_irqs,
