@@ -282,6 +282,14 @@ pub fn statistics(driver: Option<&str>) -> impl Iterator<Item = &'static QueueNa
 }
 
 impl Driver {
+    /// True if one interrupt brings the packets of every receive queue, however many there are.
+    pub fn has_one_irq_for_all(&self) -> bool {
+        let is_for_one =
+            |number| !matches!(number, IrqNumber::All | IrqNumber::NoQueue | IrqNumber::Transmit(_));
+        self.irqs.iter().any(|name| name.number == IrqNumber::All)
+            && !self.irqs.iter().any(|name| is_for_one(name.number))
+    }
+
     /// True for the name of an interrupt that brings packets of every interface of the driver ([`Driver::portals`]).
     pub fn is_portal(&self, action: &str) -> bool {
         self.portals.iter().any(|portal| match portal.split_once('#') {

@@ -205,9 +205,9 @@ pub static DRIVERS: &[Driver] = &[
         ],
         hash: Hash { is_toeplitz: false, ..UNKNOWN.hash },
         // ena_xdp_legal_queue_count; the vendor's 2.17 has no limit any more.
-        channels: Channels { keep_link: true, xdp: XdpQueues::Half, ..UNKNOWN.channels },
+        channels: Channels { xdp: XdpQueues::Half, ..UNKNOWN.channels },
         sources: &[
-            "ethernet/amazon/ena/ena_netdev.c: ena_setup_io_intr, ena_rss_init_default",
+            "ethernet/amazon/ena/ena_netdev.c: ena_setup_io_intr, ena_rss_init_default, ena_down",
             "ethernet/amazon/ena/ena_ethtool.c: ena_queue_strings, ena_stats_eni_strings, ena_set_channels",
         ],
         ..UNKNOWN
@@ -542,7 +542,8 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["bnx2"],
         irqs: &[irq("eno1-2", "-#", Receive(0))],
-        sources: &["ethernet/broadcom/bnx2.c: bnx2_enable_msix"],
+        hash: WITHOUT_PORTS,
+        sources: &["ethernet/broadcom/bnx2.c: bnx2_enable_msix, bnx2_rx_int"],
         ..UNKNOWN
     },
     Driver {
@@ -574,20 +575,22 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["sfc_siena"],
         irqs: SFC,
+        hash: WITHOUT_PORTS,
         has_arfs: true,
         sources: &[
             "ethernet/sfc/siena/efx_channels.c: efx_get_channel_name",
-            "ethernet/sfc/siena/rx_common.c: efx_siena_filter_rfs",
+            "ethernet/sfc/siena/rx_common.c: efx_siena_rx_packet_gro, efx_siena_filter_rfs",
         ],
         ..UNKNOWN
     },
     Driver {
         names: &["sfc_falcon"],
         irqs: SFC,
+        hash: WITHOUT_PORTS,
         has_arfs: true,
         sources: &[
             "ethernet/sfc/falcon/efx.c: ef4_get_channel_name",
-            "ethernet/sfc/falcon/rx.c: ef4_filter_rfs",
+            "ethernet/sfc/falcon/rx.c: ef4_rx_packet_gro, ef4_filter_rfs",
         ],
         ..UNKNOWN
     },
@@ -753,12 +756,21 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
-        names: &["ngbe", "txgbe"],
+        names: &["ngbe"],
         // The number of the vector.
         irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Order)],
+        sources: &["ethernet/wangxun/ngbe/ngbe_main.c: ngbe_request_msix_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["txgbe"],
+        irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Order)],
+        // Since 6.11.
+        has_atr: true,
         sources: &[
-            "ethernet/wangxun/ngbe/ngbe_main.c: ngbe_request_msix_irqs",
             "ethernet/wangxun/txgbe/txgbe_irq.c: txgbe_request_queue_irqs",
+            "ethernet/wangxun/txgbe/txgbe_fdir.c: txgbe_atr",
+            "ethernet/wangxun/txgbe/txgbe_main.c: txgbe_sw_init",
         ],
         ..UNKNOWN
     },
