@@ -24,6 +24,7 @@ pub mod analysis;
 pub mod blocks;
 pub mod check;
 pub mod checkpoint;
+pub mod choose;
 pub mod compare;
 pub mod conclude;
 pub mod effect;
