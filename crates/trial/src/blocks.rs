@@ -1,11 +1,12 @@
 //! The loop of a trial with more than two arms: randomised blocks, each of which holds every arm that is left once. It
 //! drives the same [`Bench`] as a trial of pairs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 
 use serde::{Deserialize, Serialize};
 
+use super::choose::{Choice, Rule, Standing};
 use super::factorial::{self, Contrast, Estimate, Factorial, estimates, means};
 use super::halving;
 use super::monitor::judge;
@@ -25,11 +26,18 @@ pub struct NamedSettings {
     pub name: String,
     /// Its settings.
     pub set: Vec<String>,
+    /// Its position on a scale with one optimum, of a candidate of a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<usize>,
 }
 
 impl From<&Named> for NamedSettings {
     fn from(named: &Named) -> Self {
-        Self { name: named.name.clone(), set: named.set.iter().map(ToString::to_string).collect() }
+        Self {
+            name: named.name.clone(),
+            set: named.set.iter().map(ToString::to_string).collect(),
+            size: named.size,
+        }
     }
 }
 
@@ -58,6 +66,9 @@ pub struct BlockSlot {
     /// Reason why the slot does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
+    /// A guard tripped, or the candidate did not take hold: that of a choice is not tried again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tripped: bool,
 }
 
 /// How a trial in blocks ended.
@@ -115,6 +126,8 @@ pub enum Effects {
     Search(Search),
     /// The curve of one factor.
     Sweep(Sweep),
+    /// The best of several candidates and the unchanged machine.
+    Choice(Choice),
 }
 
 /// The winner of a search.
@@ -252,8 +265,29 @@ impl BlocksRecord {
         (left.len(), left)
     }
 
+    /// How far a choice is.
+    pub fn standing(&self) -> Standing {
+        let scale: Vec<Option<usize>> =
+            std::iter::once(None).chain(self.settings.iter().map(|one| one.size)).collect();
+        let tripped = self.tripped();
+        let (blocks, margin, better) = (self.blocks, self.margin, self.primary.better);
+        let rule = Rule { scale: &scale, tripped: &tripped, blocks, margin, better };
+        rule.standing(|cells| self.values(cells, ..))
+    }
+
+    /// Candidates of a choice in which a guard tripped, or that did not take hold.
+    fn tripped(&self) -> Vec<usize> {
+        let cells: BTreeSet<usize> =
+            self.slots.iter().filter(|slot| slot.tripped && slot.cell > 0).map(|slot| slot.cell).collect();
+        cells.into_iter().collect()
+    }
+
     /// The stage and the cells of the next block; `None` if the trial has all its blocks.
     fn due(&self) -> Option<(usize, Vec<usize>)> {
+        if self.kind == Kind::Choice {
+            let standing = self.standing();
+            return (!standing.is_over()).then_some((standing.left.len(), standing.cells));
+        }
         if self.kind != Kind::Search {
             return (self.valid().len() < self.blocks).then(|| (0, (0..self.cells()).collect()));
         }
@@ -269,6 +303,8 @@ impl BlocksRecord {
     fn planned(&self) -> usize {
         let stages = match self.kind {
             Kind::Search => halving::stages(self.settings.len(), self.blocks),
+            // Each new candidate of a scale begins with fresh blocks.
+            Kind::Choice => vec![self.blocks * 2],
             _ => Vec::new(),
         };
         stages.last().unwrap_or(&0) + self.blocks
@@ -281,6 +317,11 @@ impl BlocksRecord {
                 Effects::Factorial(factorial::analyse(valid, margin, better))
             }
             Kind::Sweep => Effects::Sweep(sweep::analyse(valid, margin, better)),
+            Kind::Choice => {
+                let Standing { left, cells, open, tried } = self.standing();
+                let winner = cells.first().copied();
+                Effects::Choice(Choice { left, winner, open, tripped: self.tripped(), tried })
+            }
             Kind::Search => {
                 let left = self.left().1;
                 let winner = left.last().map_or(0, |left| left[0]);
@@ -368,12 +409,23 @@ pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> 
                 net_rx: measured.net_rx,
                 packets: measured.packets,
                 void: void.clone(),
+                tripped: false,
             });
-            bench.save(record)?;
             let works = record.slots.iter().map(|slot| (slot.cell, &slot.values, &slot.void));
             let guard = guard.or_else(|| standstill(works));
             voids[cell] = if is_void { voids[cell] + 1 } else { 0 };
             let not_applied = void.filter(|_| !interrupted && voids[cell] >= VOIDS_IN_A_ROW);
+            let may_leave = record.kind == Kind::Choice && cell > 0 && changed.is_none() && !interrupted;
+            let leaves =
+                guard.as_ref().map(|why| format!("guard tripped: {why}")).or_else(|| not_applied.clone());
+            if let (Some(why), Some(slot), true) = (leaves, record.slots.last_mut(), may_leave) {
+                (slot.tripped, slot.void) = (true, Some(why));
+                bench.save(record)?;
+                // What the candidate has caused is over before another one is blamed for it.
+                bench.slot(0)?;
+                break;
+            }
+            bench.save(record)?;
             if changed.is_some() || guard.is_some() || interrupted || not_applied.is_some() {
                 return Ok(Ending { changed, guard, not_applied, interrupted, client_limited: None });
             }

@@ -1,13 +1,15 @@
 //! A choice: which of several candidates, the unchanged machine among them, is the best, as soon as the others cannot win.
 //!
 //! Blocks hold every candidate that is left once, in random order. After each block a candidate leaves if it cannot be
-//! better than the leader by the margin; at planned numbers of blocks the worse half leaves in any case, so that the
+//! better than the leader by half the margin; at planned numbers of blocks the worse half leaves in any case, so that the
 //! choice ends in time. Candidates of one scale, such as masks of one more CPU each, have one optimum: the scale is tried
 //! coarsely first, then in the middle between the leader and its neighbours.
 //!
 //! All of it follows from the recorded blocks, so that a choice goes on after a kill. It proves nothing about the winner:
 //! the blocks that chose it favour it. A trial in pairs has to follow. (Successive elimination and sequential halving:
 //! Even-Dar et al., JMLR 2006; Karnin, Koren, Somekh, ICML 2013.)
+
+use serde::{Deserialize, Serialize};
 
 use super::record::Better;
 use rxlab_stats::interval::t_quantile;
@@ -18,8 +20,31 @@ const FIRST: usize = 2;
 const GROWTH: usize = 3;
 /// Degrees of freedom from which the scatter of the blocks counts as known.
 const FREEDOM: usize = 6;
+/// Part of the margin by which a candidate has to be able to win to stay: the chosen one may be behind by as much, and
+/// then by what the scatter hides.
+const INDIFFERENT: f64 = 0.5;
 /// Chance that a candidate leaves at one look although it is better than the leader by the margin.
 const ERROR: f64 = 0.01;
+
+/// Most candidates.
+pub const MOST: usize = 32;
+
+/// Slots of a choice among `count` candidates if none leaves before it has to.
+pub fn slots(count: usize, blocks: usize) -> usize {
+    let (mut left, mut done, mut slots) = (count, 0, 0);
+    while left > 1 {
+        let behind = last(left, blocks).max(done);
+        slots += left * (behind - done);
+        (left, done) = (left / 2, behind);
+    }
+    slots
+}
+
+/// Blocks after which the worse half of `count` candidates leaves in any case; the last two have `blocks`.
+fn last(count: usize, blocks: usize) -> usize {
+    let halvings = count.next_power_of_two().ilog2();
+    (blocks / GROWTH.pow(halvings.saturating_sub(1))).max(FIRST)
+}
 
 /// What is chosen from, and by which rule.
 #[derive(Debug)]
@@ -27,13 +52,29 @@ pub struct Rule<'a> {
     /// The candidates by cell: the position of each on a scale with one optimum, if it is on one. Cell 0 is the unchanged
     /// machine.
     pub scale: &'a [Option<usize>],
-    /// Cells that may not be tried again: a guard tripped there.
+    /// Cells that may not be tried again: a guard tripped there, or they did not take hold.
     pub tripped: &'a [usize],
     /// Blocks at which the last two candidates end.
     pub blocks: usize,
     /// Differences below this fraction do not matter (0.03 = 3 %).
     pub margin: f64,
     pub better: Better,
+}
+
+/// What a choice found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Choice {
+    /// The cells that each stage left, best first; 0 = the machine as it was.
+    pub left: Vec<Vec<usize>>,
+    /// The cell that won; `None` if a guard tripped in each candidate.
+    pub winner: Option<usize>,
+    /// Cells that left for lack of time: they may be better than the winner by the margin.
+    pub open: Vec<usize>,
+    /// Cells that left because a guard tripped or they did not take hold.
+    pub tripped: Vec<usize>,
+    /// Cells that were tried.
+    pub tried: Vec<usize>,
 }
 
 /// How far a choice is.
@@ -45,6 +86,8 @@ pub struct Standing {
     pub cells: Vec<usize>,
     /// Cells that left without being shown not to be better than the leader by the margin.
     pub open: Vec<usize>,
+    /// Cells of all blocks up to the next.
+    pub tried: Vec<usize>,
 }
 
 impl Standing {
@@ -57,11 +100,11 @@ impl Standing {
 impl Rule<'_> {
     /// Replays the stages. `values` returns, for some cells, their values in each block that has all of them.
     pub fn standing(&self, values: impl Fn(&[usize]) -> Vec<Vec<f64>>) -> Standing {
-        let mut standing = Standing { cells: self.begin(), ..Standing::default() };
-        let mut tried = standing.cells.clone();
+        let cells = self.begin();
+        let mut standing = Standing { tried: cells.clone(), cells, ..Standing::default() };
         let mut from = FIRST;
         while !standing.is_over() {
-            let last = self.last(standing.cells.len());
+            let last = last(standing.cells.len(), self.blocks);
             let blocks = values(&standing.cells);
             let looks = from..=blocks.len().min(last.max(from));
             let ended = looks.into_iter().find_map(|count| {
@@ -73,20 +116,14 @@ impl Rule<'_> {
             let Some((count, stay, open)) = ended else { return standing };
             standing.open.extend(open);
             standing.left.push(stay.clone());
-            let between = self.between(stay[0], &tried);
+            let between = self.between(stay[0], &standing.tried);
             // New candidates have no blocks yet.
             from = if between.is_empty() { count } else { FIRST };
-            tried.extend(&between);
+            standing.tried.extend(&between);
             standing.cells = stay.into_iter().chain(between).collect();
             standing.cells.sort_unstable();
         }
         standing
-    }
-
-    /// Blocks after which the worse half of `count` candidates leaves in any case.
-    fn last(&self, count: usize) -> usize {
-        let halvings = count.next_power_of_two().ilog2();
-        (self.blocks / GROWTH.pow(halvings.saturating_sub(1))).max(FIRST)
     }
 
     /// The cells of the first block: those on no scale, and of the scale the first, the last, and each that is at least twice
@@ -146,7 +183,9 @@ impl Rule<'_> {
         best.sort_by(|a, b| means[*b].total_cmp(&means[*a]));
         let leader = best[0];
         let may_win = |at: &usize| {
-            *at == leader || freedom < FREEDOM || means[*at] - means[leader] + far >= self.margin.ln_1p()
+            *at == leader
+                || freedom < FREEDOM
+                || means[*at] - means[leader] + far >= (self.margin * INDIFFERENT).ln_1p()
         };
         best.into_iter().filter(may_win).map(|at| cells[at]).collect()
     }

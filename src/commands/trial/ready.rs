@@ -29,7 +29,9 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
         machine::nic(&machine.model, nic)?;
     }
     let (arms, prediction) = match spec.design.kind {
-        spec::Kind::Factorial | spec::Kind::Search | spec::Kind::Sweep => (cells(machine, spec)?, None),
+        spec::Kind::Factorial | spec::Kind::Search | spec::Kind::Sweep | spec::Kind::Choice => {
+            (cells(machine, spec)?, None)
+        }
         spec::Kind::Pairs | spec::Kind::BeforeAfter => {
             let b = arm_b(spec)?;
             (settings(machine, spec, &b)?, b.prediction)

