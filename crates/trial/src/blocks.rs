@@ -6,7 +6,7 @@ use std::ops::RangeBounds;
 
 use serde::{Deserialize, Serialize};
 
-use super::choose::{Choice, Rule, Standing};
+use super::choose::{Candidate, Choice, Rule, Standing};
 use super::factorial::{self, Contrast, Estimate, Factorial, estimates, means};
 use super::halving;
 use super::monitor::judge;
@@ -26,9 +26,12 @@ pub struct NamedSettings {
     pub name: String,
     /// Its settings.
     pub set: Vec<String>,
-    /// Its position on a scale with one optimum, of a candidate of a choice.
+    /// Of a candidate of a choice: a scale with one optimum, and the position on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<usize>,
+    pub size: Option<(usize, usize)>,
+    /// Of a candidate of a choice: tried only if its neighbours on the scale lead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub later: bool,
 }
 
 impl From<&Named> for NamedSettings {
@@ -37,6 +40,7 @@ impl From<&Named> for NamedSettings {
             name: named.name.clone(),
             set: named.set.iter().map(ToString::to_string).collect(),
             size: named.size,
+            later: named.later,
         }
     }
 }
@@ -267,11 +271,12 @@ impl BlocksRecord {
 
     /// How far a choice is.
     pub fn standing(&self) -> Standing {
-        let scale: Vec<Option<usize>> =
-            std::iter::once(None).chain(self.settings.iter().map(|one| one.size)).collect();
+        let candidate = |one: &NamedSettings| Candidate { size: one.size, later: one.later };
+        let own = std::iter::once(Candidate::default());
+        let candidates: Vec<Candidate> = own.chain(self.settings.iter().map(candidate)).collect();
         let tripped = self.tripped();
         let (blocks, margin, better) = (self.blocks, self.margin, self.primary.better);
-        let rule = Rule { scale: &scale, tripped: &tripped, blocks, margin, better };
+        let rule = Rule { candidates: &candidates, tripped: &tripped, blocks, margin, better };
         rule.standing(|cells| self.values(cells, ..))
     }
 

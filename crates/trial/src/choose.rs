@@ -26,8 +26,12 @@ const INDIFFERENT: f64 = 0.5;
 /// Chance that a candidate leaves at one look although it is better than the leader by the margin.
 const ERROR: f64 = 0.01;
 
+/// Blocks of the last two candidates, by default: with slots of half a second, the longest choice among recorded masks of
+/// a machine with 16 CPUs takes two minutes.
+pub const BLOCKS: usize = 54;
+
 /// Most candidates.
-pub const MOST: usize = 32;
+pub const MOST: usize = 64;
 
 /// Slots of a choice among `count` candidates if none leaves before it has to.
 pub fn slots(count: usize, blocks: usize) -> usize {
@@ -46,12 +50,20 @@ fn last(count: usize, blocks: usize) -> usize {
     (blocks / GROWTH.pow(halvings.saturating_sub(1))).max(FIRST)
 }
 
+/// A candidate.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Candidate {
+    /// A scale with one optimum, and the position on it.
+    pub size: Option<(usize, usize)>,
+    /// Tried only if its neighbours on the scale lead.
+    pub later: bool,
+}
+
 /// What is chosen from, and by which rule.
 #[derive(Debug)]
 pub struct Rule<'a> {
-    /// The candidates by cell: the position of each on a scale with one optimum, if it is on one. Cell 0 is the unchanged
-    /// machine.
-    pub scale: &'a [Option<usize>],
+    /// The candidates by cell. Cell 0 is the unchanged machine.
+    pub candidates: &'a [Candidate],
     /// Cells that may not be tried again: a guard tripped there, or they did not take hold.
     pub tripped: &'a [usize],
     /// Blocks at which the last two candidates end.
@@ -126,34 +138,28 @@ impl Rule<'_> {
         standing
     }
 
-    /// The cells of the first block: those on no scale, and of the scale the first, the last, and each that is at least twice
-    /// as far as the one before.
+    /// The cells of the first block.
     fn begin(&self) -> Vec<usize> {
-        let scale = self.scale();
-        let last = scale.last().map(|(_, cell)| *cell);
-        let mut before = 0;
-        let is_coarse = |(at, cell): &(usize, usize)| {
-            let is_chosen = *at >= 2 * before || Some(*cell) == last;
-            before = if is_chosen { *at } else { before };
-            is_chosen
-        };
-        let coarse: Vec<usize> = scale.into_iter().filter(is_coarse).map(|(_, cell)| cell).collect();
-        let is_first = |cell: &usize| self.scale[*cell].is_none() || coarse.contains(cell);
-        (0..self.scale.len()).filter(is_first).filter(|cell| !self.tripped.contains(cell)).collect()
+        let is_first = |cell: &usize| !self.candidates[*cell].later && !self.tripped.contains(cell);
+        (0..self.candidates.len()).filter(is_first).collect()
     }
 
-    /// Positions on the scale with their cells, in order.
-    fn scale(&self) -> Vec<(usize, usize)> {
-        let on_scale = |(cell, at): (usize, &Option<usize>)| Some(((*at)?, cell));
-        let mut scale: Vec<(usize, usize)> = self.scale.iter().enumerate().filter_map(on_scale).collect();
-        scale.retain(|(_, cell)| !self.tripped.contains(cell));
+    /// The cells of a scale in order.
+    fn scale(&self, wanted: usize) -> Vec<usize> {
+        let on_scale = |(cell, one): (usize, &Candidate)| match one.size {
+            Some((scale, at)) if scale == wanted && !self.tripped.contains(&cell) => Some((at, cell)),
+            _ => None,
+        };
+        let mut scale: Vec<(usize, usize)> =
+            self.candidates.iter().enumerate().filter_map(on_scale).collect();
         scale.sort_unstable();
-        scale
+        scale.into_iter().map(|(_, cell)| cell).collect()
     }
 
     /// Untried cells in the middle between the leader and those next to it on the scale that were tried.
     fn between(&self, leader: usize, tried: &[usize]) -> Vec<usize> {
-        let scale: Vec<usize> = self.scale().into_iter().map(|(_, cell)| cell).collect();
+        let Some((scale, _)) = self.candidates[leader].size else { return Vec::new() };
+        let scale = self.scale(scale);
         let Some(own) = scale.iter().position(|cell| *cell == leader) else { return Vec::new() };
         let is_tried = |at: &usize| tried.contains(&scale[*at]);
         let below = (0..own).rev().find(is_tried).map(|below| own - (own - below) / 2);

@@ -97,10 +97,12 @@ pub struct Named {
     pub name: String,
     /// Its settings, in this order.
     pub set: Vec<Setting>,
-    /// Its position on a scale with one optimum, such as a number of CPUs, of a candidate of a choice: the scale is tried
-    /// coarsely first.
+    /// Of a candidate of a choice: a scale with one optimum, such as numbers of CPUs, and the position on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<usize>,
+    pub size: Option<(usize, usize)>,
+    /// Of a candidate of a choice: tried only if its neighbours on the scale lead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub later: bool,
 }
 
 /// What a search tries.
@@ -364,8 +366,10 @@ impl Spec {
     /// Replaces the description of the candidates by the candidates themselves.
     pub fn set_candidates(&mut self, made: Vec<Candidate>) {
         self.candidates = None;
-        self.arm =
-            made.into_iter().map(|made| Named { name: made.name, set: made.settings, size: None }).collect();
+        self.arm = made
+            .into_iter()
+            .map(|made| Named { name: made.name, set: made.settings, size: made.size, later: false })
+            .collect();
     }
 
     /// The named settings of a trial in blocks: factors, candidates or levels.

@@ -158,7 +158,7 @@ fn a_search_makes_its_candidates_from_the_topology() {
     let tree = Tree::new();
     let flags = ["trial", "run", "--search", "rps", "--nic", "eth0", "--live", "--plan-only"];
     let text = tree.rxlab(&flags).says(0, "  design: a search\n");
-    assert!(text.contains("  node sets: rps eth0/rx-0 = 0-5; rps eth0/rx-1 = 0-5\n"), "{text}");
+    assert!(text.contains("  node-6 sets: rps eth0/rx-0 = 0-5; rps eth0/rx-1 = 0-5\n"), "{text}");
     assert!(!text.contains("off sets"), "it is off: {text}");
     tree.rxlab(&["trial", "run", "--search", "queues", "--nic", "veth0", "--live"])
         .says(2, "veth0 does not report its numbers of queues");
@@ -166,7 +166,7 @@ fn a_search_makes_its_candidates_from_the_topology() {
     tree.rxlab(&["trial", "run", &specification(&tree, "0", tables, "search")]).exits(0);
     let record = record(&tree.state(), ID).expect("on disk");
     let names: Vec<&str> = record.settings.iter().map(|named| named.name.as_str()).collect();
-    assert!(names.len() >= 4 && names.contains(&"node"), "{names:?}");
+    assert!(names.len() >= 4 && names.contains(&"node-6"), "{names:?}");
     assert_eq!(record.conclusion.expect("concluded").end, End::Complete);
     assert_eq!(queues(&tree), ["0", "0"]);
 }

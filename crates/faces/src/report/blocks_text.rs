@@ -321,7 +321,12 @@ mod tests {
             name: "masks".to_owned(),
             kind: Kind::Search,
             settings: ["a", "b", "c"]
-                .map(|name| NamedSettings { name: name.to_owned(), set: Vec::new(), size: None })
+                .map(|name| NamedSettings {
+                    name: name.to_owned(),
+                    set: Vec::new(),
+                    size: None,
+                    later: false,
+                })
                 .to_vec(),
             workload: String::new(),
             host: Identity::default(),

@@ -19,7 +19,8 @@ fn simulated(seed: u64) -> Simulated {
 }
 
 fn record() -> BlocksRecord {
-    let factor = |name: &str| NamedSettings { name: name.to_owned(), set: Vec::new(), size: None };
+    let factor =
+        |name: &str| NamedSettings { name: name.to_owned(), set: Vec::new(), size: None, later: false };
     BlocksRecord {
         schema: BlocksRecord::SCHEMA.to_owned(),
         id: "0001-test".to_owned(),
@@ -114,7 +115,12 @@ fn a_cell_that_stops_all_work_ends_the_trial() {
 /// A search among candidates with these effects (0.03 = 3 %), on a machine with white noise of 3 % and drift.
 fn searched(seed: u64, effects: &[f64]) -> (BlocksRecord, Search) {
     let settings = (0..effects.len())
-        .map(|at| NamedSettings { name: format!("candidate-{at}"), set: Vec::new(), size: None })
+        .map(|at| NamedSettings {
+            name: format!("candidate-{at}"),
+            set: Vec::new(),
+            size: None,
+            later: false,
+        })
         .collect();
     let mut record = BlocksRecord { kind: Kind::Search, settings, blocks: 20, seed, ..record() };
     let work: Vec<f64> = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
@@ -155,7 +161,12 @@ fn a_search_finds_a_candidate_close_to_the_best_in_few_slots() {
 /// A choice among candidates with these effects.
 fn choice(effects: &[f64]) -> (BlocksRecord, Simulated) {
     let settings = (0..effects.len())
-        .map(|at| NamedSettings { name: format!("candidate-{at}"), set: Vec::new(), size: Some(at + 1) })
+        .map(|at| NamedSettings {
+            name: format!("candidate-{at}"),
+            set: Vec::new(),
+            size: Some((0, at + 1)),
+            later: !(at + 1).is_power_of_two(),
+        })
         .collect();
     let work: Vec<f64> = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
     (
@@ -282,8 +293,12 @@ fn a_winner_is_confirmed_in_fresh_blocks() {
 
 #[test]
 fn a_stopped_search_goes_on_at_its_stage() {
-    let settings =
-        ["a", "b", "c"].map(|name| NamedSettings { name: name.to_owned(), set: Vec::new(), size: None });
+    let settings = ["a", "b", "c"].map(|name| NamedSettings {
+        name: name.to_owned(),
+        set: Vec::new(),
+        size: None,
+        later: false,
+    });
     let blank = || BlocksRecord { kind: Kind::Search, settings: settings.to_vec(), ..record() };
     let (mut whole, mut parts) = (blank(), blank());
     ran(&mut whole, simulated(1));

@@ -1,6 +1,6 @@
 //! Choices on simulated machines: how close to the best they end, and how soon.
 
-use super::{Rule, Standing};
+use super::{BLOCKS, Candidate, Rule, Standing};
 use crate::record::Better;
 use rxlab_stats::mean;
 use rxlab_stats::noise::Noise;
@@ -53,8 +53,14 @@ const SLOT: f64 = 0.5;
 
 /// The winner's rate as a part of the best one's, and the slots that it took.
 fn chosen(table: Table, seed: u64) -> (f64, usize) {
-    let scale: Vec<Option<usize>> = table.iter().map(|(at, ..)| *at).collect();
-    let rule = Rule { scale: &scale, tripped: &[], blocks: 60, margin: 0.03, better: Better::Higher };
+    // Powers of two and the last size first.
+    let last = table.iter().filter_map(|(at, ..)| *at).max();
+    let is_later = |at: usize| !at.is_power_of_two() && Some(at) != last;
+    let candidate =
+        |at: &Option<usize>| Candidate { size: at.map(|at| (0, at)), later: at.is_some_and(is_later) };
+    let candidates: Vec<Candidate> = table.iter().map(|(at, ..)| candidate(at)).collect();
+    let rule =
+        Rule { candidates: &candidates, tripped: &[], blocks: BLOCKS, margin: 0.03, better: Better::Higher };
     let noise: Vec<f64> = Noise::white(1.0).values(seed, 1000).iter().map(|value| value.ln()).collect();
     let level = mean(&noise).unwrap_or(0.0);
     let mut draws = noise.iter().map(|value| value - level);
