@@ -55,6 +55,7 @@ pub mod spec;
 pub mod store;
 pub mod summary;
 pub mod sweep;
+pub mod tuning;
 pub mod verdict;
 mod watched;
 pub mod workload;

@@ -51,7 +51,7 @@ pub(super) fn print(global: &Global, record: &BlocksRecord) -> Result {
 }
 
 /// Exit code by end, as for other trials.
-fn exit(record: &BlocksRecord) -> Result {
+pub(in crate::commands) fn exit(record: &BlocksRecord) -> Result {
     match record.conclusion.as_ref().map(|conclusion| &conclusion.end) {
         Some(End::GuardTripped { .. }) => Err(CommandError::silent(error::Kind::Findings)),
         Some(End::Interrupted) => Err(CommandError::silent(error::Kind::Interrupted)),

@@ -171,7 +171,7 @@ fn same(as_is: bool) -> CommandError {
 }
 
 /// Returns the driver of the workload; a built-in load is already running.
-pub(super) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver> {
+pub(crate) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver> {
     Ok(match (&spec.workload.load, &spec.workload.command) {
         (Some(load), _) if spec.clients.is_empty() => Driver::Load(Session::start(load)?),
         (Some(load), _) => {
