@@ -5,9 +5,11 @@
 //! [`Candidates::sized`].
 
 mod masks;
-mod seen;
+pub(super) mod seen;
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -157,16 +159,16 @@ fn masks(model: &Model, rates: &Rates, found: &mut Candidates) -> Result<Vec<Can
     Ok(std::iter::once(off).chain(sized).collect())
 }
 
-/// Sizes to begin with: where the search starts, all, then half and twice, and so on.
+/// Sizes to begin with: where the search starts, all, then one less and one more, then half and twice, and so on.
 fn first_sizes(group: &Group) -> Vec<usize> {
     let Group { start, most, .. } = *group;
-    let mut sizes = vec![start, most];
+    let mut sizes = vec![start, most, start.saturating_sub(1).max(1), (start + 1).min(most)];
     let (mut low, mut high) = (start, start);
     while low > 1 || high < most {
         (low, high) = ((low / 2).max(1), (high * 2).min(most));
         sizes.extend([low, high]);
     }
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     sizes.retain(|size| seen.insert(*size));
     sizes
 }

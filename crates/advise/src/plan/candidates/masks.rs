@@ -1,6 +1,7 @@
 //! RPS masks to try: groups of CPUs around those that receive, each in the order in which its CPUs are added to a mask.
 
 use super::super::share::Machine;
+use super::super::throughput::Traffic;
 use super::super::topology::CpuTopology;
 use super::seen;
 use rxlab_base::units::{CpuId, CpuMask};
@@ -12,7 +13,7 @@ use rxlab_path::model::{Model, Nic, Rates};
 pub struct Group {
     /// One word: `readers`, `cache`, `node`, `other-node`, `machine`.
     pub name: &'static str,
-    /// Size of a mask from which a search over sizes begins.
+    /// Size of a mask from which a search over sizes begins: the best one by the costs of this host, if they are known.
     pub start: usize,
     /// Size of the largest mask.
     pub most: usize,
@@ -40,7 +41,7 @@ pub(super) struct Groups {
     pub(super) receiving: CpuMask,
 }
 
-/// Size of a mask to begin with if no costs are known: few CPUs won in field case C.
+/// Size of a mask to begin with if the best is not predicted: few CPUs won in field case C.
 const START: usize = 4;
 
 /// The groups that exist; an error says why there is none.
@@ -73,6 +74,7 @@ pub(super) fn groups(model: &Model, rates: &Rates, nic: &Nic) -> Result<Groups, 
     if queues.iter().any(|around| around.pool.is_empty()) {
         return Err(format!("no CPU but the one that receives may take packets of {}", nic.name));
     }
+    let traffic = Traffic::new(model, rates, nic);
     type Chosen<'a> = &'a dyn Fn(&Around<'_>) -> CpuMask;
     let kinds: [(&'static str, Chosen<'_>); 5] = [
         ("readers", &|around| readers.intersection(&around.pool)),
@@ -85,9 +87,11 @@ pub(super) fn groups(model: &Model, rates: &Rates, nic: &Nic) -> Result<Groups, 
     for (name, chosen) in kinds {
         let orders: Vec<Vec<CpuId>> = queues.iter().map(|around| around.ordered(&chosen(around))).collect();
         let most = orders.iter().map(Vec::len).min().unwrap_or_default();
+        let best = orders.first().zip(traffic.as_ref()).and_then(|(order, traffic)| traffic.best_size(order));
+        let start = best.unwrap_or(START).min(most);
         // The same CPUs under a wider name, too.
         if most > 0 && groups.iter().all(|group| group.orders != orders) {
-            groups.push(Group { name, start: START.min(most), most, orders });
+            groups.push(Group { name, start, most, orders });
         }
     }
     Ok(Groups { groups, receiving: receiving.unwrap_or_default().intersection(&all) })

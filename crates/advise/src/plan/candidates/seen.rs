@@ -18,13 +18,13 @@ const SOME: f64 = 0.05;
 const MOST: f64 = 0.9;
 
 /// Packets/s sent, as a part of those received, from which those sent may be received on this machine as well.
-const ANSWERS: f64 = 0.25;
+pub(in crate::plan) const ANSWERS: f64 = 0.25;
 
 /// Part of a CPU's time that programs use where packets are read.
 const READS: f64 = 0.05;
 
 /// CPUs that take the packets of an interface first, the one that takes most first.
-pub(super) fn receiving(
+pub(in crate::plan) fn receiving(
     model: &Model,
     rates: &Rates,
     topology: &CpuTopology,
@@ -82,7 +82,7 @@ fn without_interrupts(rates: &Rates, nic: &Nic, readers: &CpuMask) -> Vec<CpuId>
 
 /// CPUs whose programs read the packets of an interface: those that run programs with sockets of this network namespace,
 /// otherwise those that run any; with a virtual interface the latter may be senders.
-pub(super) fn readers(model: &Model, rates: &Rates, nic: &Nic) -> CpuMask {
+pub(in crate::plan) fn readers(model: &Model, rates: &Rates, nic: &Nic) -> CpuMask {
     let online = model.online();
     let known = rates.processes.known().into_iter().flatten();
     let with_sockets: CpuMask = known.filter(|process| has_sockets(process)).flat_map(runs_on).collect();
