@@ -96,7 +96,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         Some(id) => course.resume(id),
         None => course.begin(),
     };
-    let printed = course.finish();
+    let error = ended.as_ref().err().map(|error| error.message.as_str()).filter(|why| !why.is_empty());
+    let printed = course.finish(error);
     let ended = CommandError::after_output(ended, printed);
     match (course.applied(), ended) {
         (Some(id), Ok(())) => apply::wait(global, id, course.deadline(), &stop),

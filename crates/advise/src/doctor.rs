@@ -12,7 +12,7 @@ pub use alerts::{Alert, Alerts, Change};
 pub use path::{ReceivePath, busiest_paths};
 pub use queues::{NicQueues, QueuePath};
 
-use crate::diagnose::regime::{Family, Regime, regime};
+use crate::diagnose::regime::{Family, FamilyGain, Regime, regime};
 use crate::diagnose::{
     Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, is_alone_on_its_device,
     thread_room,
@@ -153,6 +153,16 @@ impl DoctorReport {
     /// True if a family of settings is worth a trial.
     pub fn is_worth_a_trial(&self) -> bool {
         self.regime.as_ref().is_some_and(Regime::has_trial)
+    }
+
+    /// The interface on which a search on live traffic finds the best setting: its plans hand packets to other CPUs, and how
+    /// many and which are best depends on what a packet costs.
+    pub fn to_tune(&self) -> Option<&NicName> {
+        let searched = |gain: &FamilyGain| {
+            gain.trial && matches!(gain.knob, Family::Rps | Family::Rfs | Family::IrqPlacement)
+        };
+        let is_searched = self.regime.as_ref().is_some_and(|regime| regime.knobs.iter().any(searched));
+        self.plans.first().map(|proposal| &proposal.nic).filter(|_| is_searched)
     }
 
     /// Keeps what concerns an interface and the devices that carry its packets, with a note that names these.

@@ -16,7 +16,8 @@ use super::spec::{Kind, Named};
 use super::sweep::{self, Sweep};
 use rxlab_base::units::CpuId;
 use rxlab_path::model::Identity;
-use rxlab_stats::design;
+use rxlab_stats::interval::t_quantile;
+use rxlab_stats::{design, mean, sd};
 
 /// A factor, a candidate or a level as recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -278,6 +279,25 @@ impl BlocksRecord {
         let (blocks, margin, better) = (self.blocks, self.margin, self.primary.better);
         let rule = Rule { candidates: &candidates, tripped: &tripped, blocks, margin, better };
         rule.standing(|cells| self.values(cells, ..))
+    }
+
+    /// The best of some cells of a choice so far, by its blocks that have all of them; `None` without one.
+    pub fn leader(&self, cells: &[usize]) -> Option<usize> {
+        let blocks = self.values(cells, ..);
+        let sign = if self.primary.better == Better::Higher { 1.0 } else { -1.0 };
+        let score = |at: usize| sign * blocks.iter().map(|block| block[at].ln()).sum::<f64>();
+        let best = (0..cells.len()).max_by(|a, b| score(*a).total_cmp(&score(*b)));
+        best.filter(|_| !blocks.is_empty()).map(|at| cells[at])
+    }
+
+    /// Log ratio of a cell's value to that of the leader, with half its 95 % interval, positive where it is better; `None`
+    /// below two blocks that have both.
+    pub fn behind(&self, cell: usize, leader: usize) -> Option<(f64, f64)> {
+        let sign = if self.primary.better == Better::Higher { 1.0 } else { -1.0 };
+        let blocks = self.values(&[cell, leader], ..);
+        let ratios: Vec<f64> = blocks.iter().map(|block| sign * (block[0] / block[1]).ln()).collect();
+        let (count, spread) = (ratios.len() as f64, sd(&ratios)?);
+        Some((mean(&ratios)?, t_quantile(0.975, count - 1.0) * spread / count.sqrt()))
     }
 
     /// Candidates of a choice in which a guard tripped, or that did not take hold.

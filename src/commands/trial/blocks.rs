@@ -24,6 +24,10 @@ impl Conducted for BlocksRecord {
         let block = self.slots.last().map_or(0, |slot| slot.block + 1);
         (self.slots.len(), format!("trial {}: block {block}", self.name))
     }
+
+    fn lines(&self) -> Vec<String> {
+        if self.kind == Kind::Choice { blocks_text::standing(self) } else { Vec::new() }
+    }
 }
 
 /// Runs the trial with a progress bar, prints it, and returns the exit code.

@@ -114,7 +114,7 @@ impl<'a> Course<'a> {
         tuning.seconds = seconds(&spec, self.args.time);
         if !self.global.json {
             let mut out = output::text_stdout();
-            write!(out, "{}", tune_text::survey(tuning, &spec.guards))?;
+            write!(out, "{}", tune_text::survey(tuning, &spec.guards, !spec.checks.is_empty()))?;
         }
         if self.args.dry_run {
             return Ok(());
@@ -153,6 +153,7 @@ impl<'a> Course<'a> {
     /// The workload, the checks and the guards; candidates and design follow from the sample.
     fn spec(&self) -> Spec {
         let load = self.args.load.spec();
+        let error_rate = Guards::default().error_rate.filter(|_| load.is_some());
         let check = |url| Check { every: CHECK, ..Check::new("check", url) };
         let is_latency = self.args.goal == Some(Goal::Latency);
         let (slot, settling) = if is_latency { (LONG_SLOT, LONG_SETTLING) } else { (SLOT, SETTLING) };
@@ -167,7 +168,7 @@ impl<'a> Course<'a> {
                 primary: self.primary().map(str::to_owned),
                 ..Design::default()
             },
-            guards: Guards::default(),
+            guards: Guards { error_rate, ..Guards::default() },
             checks: self.args.check.iter().cloned().map(check).collect(),
             ..Spec::default()
         }
@@ -335,9 +336,14 @@ impl<'a> Course<'a> {
         exit(&self.tuning().end)
     }
 
-    /// Prints the end, and writes the report.
-    pub(super) fn finish(&self) -> Result {
-        let Some(tuning) = &self.tuning else { return Ok(()) };
+    /// Prints the end, and writes the report. After an `error`, which is printed elsewhere, only JSON has an end.
+    pub(super) fn finish(&mut self, error: Option<&str>) -> Result {
+        if let (Some(tuning), Some(why)) = (&mut self.tuning, error) {
+            tuning.end = End::Stopped { why: why.to_owned() };
+        }
+        let Some(tuning) = self.tuning.as_ref().filter(|_| error.is_none() || self.global.json) else {
+            return Ok(());
+        };
         let written = self.args.html.as_deref().map_or(Ok(()), |path| {
             let document = self.document(tuning)?;
             files::write(path, html::render(&document, Some(&self.global.program())).as_bytes())

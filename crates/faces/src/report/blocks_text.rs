@@ -172,6 +172,35 @@ fn rank(record: &BlocksRecord, search: &Search) -> String {
     }
 }
 
+/// Candidates shown while a choice runs.
+const SHOWN: usize = 12;
+
+/// How far a choice is: each candidate that was tried and its distance to the leader, the best first.
+pub fn standing(record: &BlocksRecord) -> Vec<String> {
+    let standing = record.standing();
+    let Some(leader) = record.leader(&standing.cells) else { return Vec::new() };
+    let mut cells: Vec<(f64, String)> = standing
+        .tried
+        .iter()
+        .map(|cell| {
+            let name = capitalized(&tuning::candidate(record, *cell));
+            let is_out = !standing.cells.contains(cell);
+            let state = if is_out { "out" } else { "" };
+            match record.behind(*cell, leader) {
+                _ if *cell == leader => (f64::INFINITY, format!("  {name:<44} leads")),
+                Some((mid, half)) => {
+                    let percent = |log: f64| number::change(log.exp_m1());
+                    let interval = format!("[{}, {}]", percent(mid - half), percent(mid + half));
+                    (mid, format!("  {name:<44} {:>8} {interval:<20} {state}", percent(mid)))
+                }
+                None => (f64::NEG_INFINITY, format!("  {name:<44} {state}")),
+            }
+        })
+        .collect();
+    cells.sort_by(|a, b| b.0.total_cmp(&a.0));
+    cells.into_iter().take(SHOWN).map(|(_, line)| line.trim_end().to_owned()).collect()
+}
+
 fn choice_in_words(record: &BlocksRecord, choice: &Choice) -> String {
     let Some(winner) = choice.winner else {
         return "No candidate is left: a guard tripped in each, or it did not take hold.".to_owned();

@@ -8,7 +8,7 @@ use rxlab_trial::spec::Guards;
 use rxlab_trial::tuning::{End, Tuning};
 
 /// What limits the machine and what would be tried, before the question.
-pub fn survey(tuning: &Tuning, guards: &Guards) -> String {
+pub fn survey(tuning: &Tuning, guards: &Guards, has_check: bool) -> String {
     let mut out = paragraph(&format!("tune {}: ", tuning.nic), &tuning.limit);
     if let Some(judged_by) = &tuning.judged_by {
         out += &paragraph("  judged by   ", judged_by);
@@ -21,7 +21,7 @@ pub fn survey(tuning: &Tuning, guards: &Guards) -> String {
     for left_out in &tuning.left_out {
         out += &paragraph("  not tried   ", &format!("{} ({})", left_out.what, left_out.why));
     }
-    out += &paragraph("  stops       ", &stops(guards));
+    out += &paragraph("  stops       ", &stops(guards, has_check));
     let most = if tuning.seconds < 120.0 {
         format!("{:.0} s", tuning.seconds)
     } else {
@@ -34,9 +34,14 @@ pub fn survey(tuning: &Tuning, guards: &Guards) -> String {
 }
 
 /// What stops a candidate.
-fn stops(guards: &Guards) -> String {
+fn stops(guards: &Guards, has_check: bool) -> String {
     let mut all = vec!["a candidate with which nothing gets through".to_owned()];
-    all.extend(guards.error_rate.map(|rate| format!("more than {} of requests fail", number::share(rate))));
+    all.extend(
+        guards
+            .error_rate
+            .map(|rate| format!("more than {} of the load's requests fail", number::share(rate))),
+    );
+    all.extend(has_check.then(|| "the check fails three times in a row".to_owned()));
     all.extend(guards.drops.map(|drops| format!("more than {} packets/s are dropped", number::count(drops))));
     all.join(", or ")
 }
