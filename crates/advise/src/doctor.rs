@@ -505,6 +505,15 @@ mod tests {
         assert_eq!(plans(&diagnosed(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
     }
 
+    #[test]
+    fn a_search_is_the_answer_where_a_plan_hands_packets_over() {
+        let to_tune = |sketch| diagnosed(sketch).to_tune().map(ToString::to_string);
+        assert_eq!(to_tune(Sketch::case_a()).as_deref(), Some("eth0"));
+        assert_eq!(to_tune(Sketch::new(8).device("eth0", &[2])), None, "no traffic");
+        let cheap = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.05, 4e4);
+        assert_eq!(to_tune(cheap), None, "receive work cannot matter");
+    }
+
     /// The plan that `gain` ranks first must be offered first.
     fn first(report: &DoctorReport) -> (&str, String) {
         let regime = report.regime.as_ref().expect("there is traffic");

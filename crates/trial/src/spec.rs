@@ -398,7 +398,10 @@ impl Spec {
             Kind::Factorial => design.blocks << self.factor.len(),
             Kind::Search => halving::slots(self.arm.len(), design.blocks),
             Kind::Sweep => design.blocks * (self.arm.len() + 1),
-            Kind::Choice => choose::slots(self.arm.len() + 1, design.blocks),
+            Kind::Choice => {
+                let first = self.arm.iter().filter(|arm| !arm.later).count();
+                choose::slots(first + 1, design.blocks)
+            }
         }
     }
 }

@@ -178,3 +178,31 @@ pub fn price(record: &TrialRecord) -> String {
     let costs: Vec<String> = metrics.iter().filter_map(cost).collect();
     if costs.is_empty() { "none was shown".to_owned() } else { costs.join(", ") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{gain, price};
+    use crate::metrics::{describe, name};
+    use crate::record::{Call, Effect};
+    use crate::sample_record;
+
+    #[test]
+    fn the_gain_is_that_of_the_deciding_metric_and_the_price_what_is_worse() {
+        let mut record = sample_record::rps();
+        let analysis = record.analysis.as_mut().expect("analysed");
+        analysis.metrics.truncate(2);
+        analysis.metrics[0].metric = describe(name::THROUGHPUT, "pkt/s");
+        analysis.metrics[0].effect = Some(Effect { mid: 0.53, low: 0.33, high: 0.76 });
+        analysis.metrics[1].metric = describe(name::MACHINE_CPU, "pkt/s");
+        analysis.metrics[1].effect = Some(Effect { mid: 0.06, low: 0.04, high: 0.08 });
+        analysis.metrics[1].call = Call::Hurts;
+        assert_eq!(gain(&record).as_deref(), Some("53 % more packets get through [33 to 76]"));
+        let title = describe(name::MACHINE_CPU, "pkt/s").title;
+        assert_eq!(price(&record), format!("{title} +6 %"));
+        let metrics = &mut record.analysis.as_mut().expect("analysed").metrics;
+        metrics[1].call = Call::Inconclusive;
+        metrics[0].effect = Some(Effect { mid: 0.01, low: -0.04, high: 0.06 });
+        assert_eq!(gain(&record).as_deref(), Some("Throughput +1 % [-4, +6]"), "not more than was shown");
+        assert_eq!(price(&record), "none was shown");
+    }
+}

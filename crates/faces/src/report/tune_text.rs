@@ -106,3 +106,74 @@ pub fn end(tuning: &Tuning, program: &str) -> String {
     next.iter().for_each(|(first, command)| out += &command_lines(first, command));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{end, survey};
+    use rxlab_trial::spec::Guards;
+    use rxlab_trial::tuning::{End, LeftOut, Tried, Tuning};
+
+    fn tuning() -> Tuning {
+        let tried = |name: &str, what: &str, later: bool| Tried {
+            name: name.to_owned(),
+            what: what.to_owned(),
+            settings: Vec::new(),
+            later,
+        };
+        let left_out =
+            LeftOut { what: "channels eth0 = 4".into(), why: "link reset: --allow-reset tries it".into() };
+        Tuning {
+            limit: "one-core hotspot on CPU 2 (98 % of its time): RPS or RFS will spread it".to_owned(),
+            judged_by: Some("throughput: CPU 2 receives packets and is full".to_owned()),
+            candidates: vec![
+                tried("rps-cache-2", "RPS to CPUs 0-1", false),
+                tried("rps-cache-7", "RPS to CPUs 0-1,3-7", false),
+                tried("rfs-on", "RFS on", false),
+                tried("rps-cache-3", "RPS to CPUs 0-1,3", true),
+            ],
+            left_out: vec![left_out],
+            seconds: 265.0,
+            ..Tuning::new("eth0".parse().expect("a name"))
+        }
+    }
+
+    #[test]
+    fn the_whole_text() {
+        let found = |end: End| {
+            let ids = [Some("0001-tune-eth0".to_owned()), Some("0002-tune-eth0".to_owned())];
+            let [choice, trial] = ids;
+            Tuning { end, choice, trial, best: Some("RPS to CPUs 0-1 is best of 4".to_owned()), ..tuning() }
+        };
+        let why = || "throughput +1 % [-4, +6], so a loss is not excluded".to_owned();
+        let helps = Tuning {
+            gain: Some("53 % more packets get through [33 to 76]".to_owned()),
+            price: Some("machine CPU per unit of work +6 %".to_owned()),
+            transaction: Some("000003-ef1a".to_owned()),
+            confirm_within_s: Some(60.0),
+            ..found(End::Helps)
+        };
+        let kept = Tuning { confirm_within_s: None, ..helps.clone() };
+        let nothing = Tuning {
+            best: Some("the machine as it was is best of 4".into()),
+            trial: None,
+            ..found(End::NothingToGain)
+        };
+        let mut ends: Vec<Tuning> =
+            [End::Planned, End::Limited, End::Unmeasurable].map(|end| Tuning { end, ..tuning() }).to_vec();
+        ends.extend([
+            nothing,
+            found(End::Unproven { why: why() }),
+            found(End::Stopped { why: "the trial was interrupted; no effect was judged".to_owned() }),
+            helps,
+            kept,
+        ]);
+        let guards = Guards { drops: Some(1500.0), ..Guards::default() };
+        let mut text = survey(&tuning(), &guards, true);
+        for tuning in &ends {
+            text += "\n";
+            text += &end(tuning, "rxlab");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+}
