@@ -673,11 +673,10 @@ mod tests {
         let queues = |packets: &[f64]| {
             let irqs: Vec<u32> = (0..packets.len() as u32).collect();
             let sketch = Sketch::new(64).device("eth0", &irqs).queue_traffic("eth0", packets);
-            (0..)
-                .zip(packets)
-                .fold(sketch.driver("eth0", "ena").queues_at_most("eth0", 32), |sketch, (cpu, packets)| {
-                    sketch.receives(cpu, 0.05 + packets * 4.5e-6, *packets)
-                })
+            (0..).zip(packets).fold(
+                sketch.driver("eth0", "virtio_net").queues_at_most("eth0", 32),
+                |sketch, (cpu, packets)| sketch.receives(cpu, 0.05 + packets * 4.5e-6, *packets),
+            )
         };
         let more = ("full.channels", "channels eth0 = combined 32".to_owned());
         for packets in [&[2e5; 4][..], &[2e5; 1], &[1.9e5, 1.2e5, 2e5]] {
