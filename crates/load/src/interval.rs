@@ -112,6 +112,9 @@ pub struct Interval {
     pub received_seconds: f64,
     /// Errors by class. Classes that did not occur are absent.
     pub errors: BTreeMap<ErrorClass, u64>,
+    /// Those of `errors` that ended no request in `sent`: failed attempts to connect without one, datagrams that the kernel
+    /// refused, and requests given up before they were sent.
+    pub errors_not_sent: u64,
     /// Reasons of those errors that have one.
     pub reasons: Reasons,
     /// What ended no request.
@@ -213,6 +216,7 @@ impl Interval {
             total.bytes += cut.tally.bytes;
             add_counts(&mut total.statuses, &cut.tally.statuses);
             add_counts(&mut total.errors, &cut.tally.errors);
+            total.not_sent += cut.tally.not_sent;
             total.reasons.add(&cut.tally.reasons);
             add_counts(&mut total.events, &cut.tally.events);
             total.opened += cut.tally.opened;
@@ -248,6 +252,7 @@ impl Interval {
             received: None,
             received_seconds: 0.0,
             errors: total.errors,
+            errors_not_sent: total.not_sent,
             reasons: total.reasons,
             events: total.events,
             latency: total.latency,
@@ -311,6 +316,7 @@ impl Interval {
         self.bytes += more.bytes;
         add_counts(&mut self.statuses, &more.statuses);
         add_counts(&mut self.errors, &more.errors);
+        self.errors_not_sent += more.errors_not_sent;
         self.reasons.add(&more.reasons);
         add_counts(&mut self.events, &more.events);
         self.datagrams.add(&more.datagrams);

@@ -22,6 +22,8 @@
 
 #![warn(missing_docs)]
 
+#[cfg(test)]
+mod accounting;
 mod body;
 mod check;
 mod clock;

@@ -120,6 +120,7 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         received: report.received,
         received_seconds: report.seconds,
         errors: report.errors.clone(),
+        errors_not_sent: report.errors_not_sent,
         reasons: report.reasons.clone(),
         events: report.events.clone(),
         latency: read("latency", &report.histograms.latency)?,

@@ -235,6 +235,10 @@ pub struct Report {
     pub unreachable: bool,
     /// Errors by class.
     pub errors: BTreeMap<ErrorClass, u64>,
+    /// Those of `errors` that ended no request in `sent`: failed attempts to connect without one, datagrams that the kernel
+    /// refused, and requests given up before they were sent. `sent` is `requests` + `in_flight` + all other errors.
+    #[serde(default)]
+    pub errors_not_sent: u64,
     /// Reasons of those errors that have one, with counts, by class.
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     pub reasons: Reasons,
@@ -315,6 +319,7 @@ impl Report {
             bytes_per_second: per_second(interval.bytes),
             unreachable: interval.unreachable,
             errors: interval.errors.clone(),
+            errors_not_sent: interval.errors_not_sent,
             reasons: interval.reasons.clone(),
             events: interval.events.clone(),
             rate: interval.rate(),

@@ -25,6 +25,9 @@ pub(super) struct Tally {
     /// TLS handshakes that succeeded.
     pub(super) handshakes: u64,
     pub(super) errors: BTreeMap<ErrorClass, u64>,
+    /// Those of `errors` that ended no request in `sent`: failed attempts to connect without one, datagrams that the kernel
+    /// refused, and requests given up before they were sent.
+    pub(super) not_sent: u64,
     /// Reasons of those errors that have one.
     pub(super) reasons: Reasons,
     /// What ended no request.
@@ -60,6 +63,7 @@ impl Tally {
             opened: 0,
             handshakes: 0,
             errors: BTreeMap::new(),
+            not_sent: 0,
             reasons: Reasons::default(),
             events: BTreeMap::new(),
             statuses: BTreeMap::new(),
@@ -117,6 +121,7 @@ impl Tally {
     /// A scheduled request of this `age` is given up before being sent; `blocked`: no connection was free for it.
     pub(super) fn unsent(&mut self, blocked: bool, age: Nanos) {
         self.error(ErrorClass::Unsent, 1);
+        self.not_sent += 1;
         self.given_up.saturating_record(age);
         self.blocked += u64::from(blocked);
     }
@@ -156,8 +161,15 @@ impl Tally {
         self.reasons.count(class, reason, count as u64);
     }
 
+    /// Counts a flow that was not admitted.
+    pub(super) fn refused_flow(&mut self) {
+        self.error(ErrorClass::Connect, 1);
+        self.not_sent += 1;
+    }
+
     /// Counts `count` datagrams that the kernel did not take.
     pub(super) fn unsendable(&mut self, errno: Option<Errno>, count: usize) {
+        self.not_sent += count as u64;
         match errno {
             Some(errno) => self.failed(ErrorClass::of_send(errno), &errno.into(), count),
             None => self.error(ErrorClass::Send, count),

@@ -16,7 +16,7 @@ use super::reader::Learned;
 use super::response::{Malformed, Parser, Response, Truncated};
 use super::tls::Tls;
 use super::waiting::Waiting;
-use crate::clock::{MILLISECOND, Nanos};
+use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::error_class::ErrorClass;
 use crate::event::Event;
 use crate::poller::Poller;
@@ -26,11 +26,17 @@ use crate::tally::Tally;
 /// First wait before a connection is reopened; doubles with each consecutive failure.
 const FIRST_BACKOFF: Nanos = 5 * MILLISECOND;
 const LAST_BACKOFF: Nanos = 320 * MILLISECOND;
+/// First wait after the server closed a connection that no request was sent on; doubles each time until one carries a
+/// second request, and so shows that it lasts.
+const FIRST_IDLE: Nanos = 100 * MILLISECOND;
+const LAST_IDLE: Nanos = 10 * SECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Closed {
         retry_at: Nanos,
+        /// Closed by the server without a request outstanding: may be reopened before `retry_at` for a request that is due.
+        idle_since: Option<Nanos>,
     },
     Connecting {
         since: Nanos,
@@ -53,6 +59,8 @@ pub(super) struct Connection {
     pub(super) phase: Phase,
     /// In the engine's queue of connections with room for a request.
     pub(super) queued: bool,
+    /// In the engine's queue of connections that were closed idle.
+    pub(super) is_dormant: bool,
     /// Moment since which there is room for a request; `None` without room or connection.
     pub(super) free_since: Option<Nanos>,
     socket: Option<Socket>,
@@ -65,14 +73,19 @@ pub(super) struct Connection {
     /// Bytes of the outstanding requests still to be written.
     outgoing: Outgoing,
     backoff: Nanos,
+    /// Wait after an idle close.
+    idle_wait: Nanos,
+    /// Requests sent since it was opened.
+    carried: usize,
 }
 
 impl Connection {
     /// Connection `number` of the session, closed; its first request is the block's request of that number.
     pub(super) fn new(number: usize, spec: &Spec, block: &Block) -> Self {
         Self {
-            phase: Phase::Closed { retry_at: 0 },
+            phase: Phase::Closed { retry_at: 0, idle_since: None },
             queued: false,
+            is_dormant: false,
             free_since: None,
             socket: None,
             tls: None,
@@ -82,6 +95,8 @@ impl Connection {
             waiting: Waiting::default(),
             outgoing: Outgoing::new(number, block),
             backoff: 0,
+            idle_wait: 0,
+            carried: 0,
         }
     }
 
@@ -124,13 +139,13 @@ impl Connection {
         };
         match begin() {
             Ok((socket, tls)) => {
-                (self.socket, self.tls) = (Some(socket), tls);
+                (self.socket, self.tls, self.carried) = (Some(socket), tls, 0);
                 self.phase = Phase::Connecting { since: now };
                 Ok(())
             }
             Err(error) if peer.is_full(&error) => {
                 // The listener is busy, not gone.
-                self.phase = Phase::Closed { retry_at: now + FIRST_BACKOFF };
+                self.phase = Phase::Closed { retry_at: now + FIRST_BACKOFF, idle_since: None };
                 self.free_since = None;
                 Err(error)
             }
@@ -181,6 +196,7 @@ impl Connection {
 
     /// Adds requests to be written; their latency counts from `from`.
     pub(super) fn request(&mut self, count: usize, from: Nanos, now: Nanos, block: &Block) {
+        self.carried = self.carried.saturating_add(count);
         self.waiting.push(count, from, now);
         self.outgoing.take(count, block);
     }
@@ -297,8 +313,10 @@ impl Connection {
         tally: &mut Tally,
     ) {
         match (class, self.waiting.len()) {
-            // A connection for one request fails with it; any other has no requests while it connects.
-            (ErrorClass::Connect, _) | (ErrorClass::Tls, 0) => tally.error(class, 1),
+            (ErrorClass::Connect | ErrorClass::Tls, 0) => {
+                tally.error(class, 1);
+                tally.not_sent += 1;
+            }
             (_, 0) => {}
             (ErrorClass::Garbage | ErrorClass::Truncated, count) => {
                 tally.error(class, 1);
@@ -314,11 +332,34 @@ impl Connection {
             }
             (_, count) => tally.error(class, count),
         }
-        self.close(now, block);
+        // An announced end is no idle close.
+        let is_idle = self.phase == Phase::Open && self.waiting.len() == 0 && class != ErrorClass::Discarded;
+        if is_idle && !self.single {
+            self.close_idle(now, block);
+        } else {
+            self.close(now, block);
+        }
+    }
+
+    /// Closes the socket of a connection that the server ended without a request outstanding on it.
+    pub(super) fn close_idle(&mut self, now: Nanos, block: &Block) {
+        match self.carried {
+            0 => self.idle_wait = (self.idle_wait * 2).clamp(FIRST_IDLE, LAST_IDLE),
+            1 => {}
+            _ => self.idle_wait = 0,
+        }
+        self.shut(block);
+        self.phase = Phase::Closed { retry_at: now + self.idle_wait, idle_since: Some(now) };
     }
 
     /// Closes the socket; if the connection has responded, the next may be opened at once.
     pub(super) fn close(&mut self, now: Nanos, block: &Block) {
+        self.shut(block);
+        self.phase = Phase::Closed { retry_at: now + self.backoff, idle_since: None };
+        self.backoff = (self.backoff * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
+    }
+
+    fn shut(&mut self, block: &Block) {
         if let Some(socket) = self.socket.take().filter(|_| self.single) {
             // The response is complete: waiting for an orderly end would block the port for a minute, which
             // is what happens without the option.
@@ -329,8 +370,6 @@ impl Connection {
         self.waiting.clear();
         self.outgoing.reset(block);
         self.free_since = None;
-        self.phase = Phase::Closed { retry_at: now + self.backoff };
-        self.backoff = (self.backoff * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
     }
 }
 

@@ -72,6 +72,8 @@ pub(crate) struct HttpEngine {
     period: Nanos,
     /// Open loop: connections with room for a request; first come, first served.
     free: VecDeque<usize>,
+    /// Open loop: connections that were closed idle, to be reopened when a request is due and none is free.
+    dormant: VecDeque<usize>,
     /// Open loop: more may be due than one turn could send, or count as unsent.
     is_behind: bool,
     /// Connections whose input was not read to its end.
@@ -112,6 +114,7 @@ impl HttpEngine {
             period: sweep_period(spec.timeout_ns()),
             connections: (first..first + count).map(|number| Connection::new(number, spec, &block)).collect(),
             free: VecDeque::with_capacity(count),
+            dormant: VecDeque::new(),
             is_behind: false,
             unread: Vec::new(),
             answered: Vec::with_capacity(ANSWERS_A_ROUND),
@@ -172,7 +175,7 @@ impl HttpEngine {
                 }
             }
             match connection.phase {
-                Phase::Open if flags.intersects(ENDING) => connection.close(now, &self.block),
+                Phase::Open if flags.intersects(ENDING) => connection.close_idle(now, &self.block),
                 Phase::Open if flags.contains(EventFlags::IN) => self.unread.push(index),
                 _ => {}
             }
@@ -198,28 +201,31 @@ impl HttpEngine {
         let connection = &mut self.connections[index];
         match connection.phase {
             Phase::Closed { .. } => {}
-            Phase::Connecting { .. } | Phase::Greeting { .. } => match connection.connected(&self.block, now)
-            {
-                Ok(false) => {}
-                Ok(true) => {
-                    tally.opened += 1;
-                    self.reached = now;
-                    tally.handshakes += u64::from(self.peer.tls.is_some());
-                    if self.only_opens {
-                        connection.opened(now, &self.block, tally);
+            Phase::Connecting { .. } | Phase::Greeting { .. } => {
+                let requests = connection.outstanding();
+                match connection.connected(&self.block, now) {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        tally.opened += 1;
+                        self.reached = now;
+                        tally.handshakes += u64::from(self.peer.tls.is_some());
+                        if self.only_opens {
+                            connection.opened(now, &self.block, tally);
+                            self.again(index, now, tally);
+                        } else if connection.outstanding() > 0 {
+                            // A connection for one request includes the wait for it.
+                            self.flush(index, now, tally);
+                        } else {
+                            self.supply(index, now, tally);
+                        }
+                    }
+                    Err((class, error)) => {
+                        tally.failed(class, &error, requests.max(1));
+                        tally.not_sent += u64::from(requests == 0);
                         self.again(index, now, tally);
-                    } else if connection.outstanding() > 0 {
-                        // A connection for one request includes the wait for it.
-                        self.flush(index, now, tally);
-                    } else {
-                        self.supply(index, now, tally);
                     }
                 }
-                Err((class, error)) => {
-                    tally.failed(class, &error, 1);
-                    self.again(index, now, tally);
-                }
-            },
+            }
             Phase::Open => {
                 if flags.contains(EventFlags::OUT)
                     && let Err(class) = connection.flush(&self.block)
@@ -318,7 +324,8 @@ impl Engine for HttpEngine {
         // Even without an appointment: the time in between is how long the loop worked.
         let mut now = self.poller.now();
         let mut until = (now + self.period).min(self.deadlines.first()).min(self.retries.first());
-        let due = self.schedule.as_ref().filter(|_| !self.free.is_empty()).map(Schedule::next);
+        let is_ready = !self.free.is_empty() || !self.dormant.is_empty();
+        let due = self.schedule.as_ref().filter(|_| is_ready).map(Schedule::next);
         if let Some(due) = due {
             until = until.min(due);
         }
@@ -373,7 +380,7 @@ impl Engine for HttpEngine {
             unanswered.add_sent(count, from, now);
         }
         if let Some(schedule) = &self.schedule {
-            let is_free = self.free.iter().any(|index| self.connections[*index].free_since.is_some());
+            let is_free = self.free.iter().chain(&self.dormant).any(|index| self.is_free(*index));
             unanswered.add_due(schedule.late(now), is_free, now);
         }
         unanswered

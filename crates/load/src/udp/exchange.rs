@@ -173,7 +173,7 @@ impl Exchange {
                 },
                 Heard::Handshake => tally.datagrams.handshakes += 1,
                 Heard::Surplus => tally.datagrams.surplus += 1,
-                Heard::Refused => tally.error(ErrorClass::Connect, 1),
+                Heard::Refused => tally.refused_flow(),
                 Heard::Foreign => tally.event(Event::Stray),
             }
         }

@@ -2,6 +2,7 @@
 //! connections.
 
 use super::{EVENTS_A_CLOCK, ErrorClass, HttpEngine, Nanos, Phase, Tally};
+use crate::event::Event;
 use crate::thread::TICKETS_PER_TURN;
 
 /// Outcome of a connection attempt.
@@ -22,7 +23,7 @@ impl HttpEngine {
         let connection = &mut self.connections[index];
         let ready = match connection.phase {
             Phase::Open => true,
-            Phase::Closed { retry_at } => self.single && retry_at <= now,
+            Phase::Closed { retry_at, .. } => self.single && retry_at <= now,
             Phase::Connecting { .. } | Phase::Greeting { .. } => false,
         };
         let room = self.depth.saturating_sub(connection.outstanding());
@@ -109,7 +110,7 @@ impl HttpEngine {
         }
         for _ in 0..TICKETS_PER_TURN {
             let now = self.poller.now();
-            let free = self.first_free();
+            let free = self.first_free().or_else(|| self.first_dormant());
             let Some(schedule) = &mut self.schedule else { return };
             let deadline = schedule.next().saturating_add(self.timeout);
             if deadline < now {
@@ -124,8 +125,7 @@ impl HttpEngine {
             if schedule.next() > now {
                 return;
             }
-            self.free.pop_front();
-            self.connections[index].queued = false;
+            self.unqueue(index);
             let opening = self.opening(index, now, tally);
             if opening == Opening::Later {
                 // The request stays due, for the next connection.
@@ -164,6 +164,37 @@ impl HttpEngine {
         }
     }
 
+    /// The connection that was closed idle first, and when. Those that were reopened since are dropped from the queue.
+    fn first_dormant(&mut self) -> Option<(usize, Nanos)> {
+        loop {
+            let index = *self.dormant.front()?;
+            if let Phase::Closed { idle_since: Some(since), .. } = self.connections[index].phase {
+                return Some((index, since));
+            }
+            self.connections[index].is_dormant = false;
+            self.dormant.pop_front();
+        }
+    }
+
+    /// Takes a connection that [`Self::first_free`] or [`Self::first_dormant`] returned out of its queue.
+    fn unqueue(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.queued && self.free.front() == Some(&index) {
+            connection.queued = false;
+            self.free.pop_front();
+        } else {
+            connection.is_dormant = false;
+            self.dormant.pop_front();
+        }
+    }
+
+    /// True if a queued connection could take a request now.
+    pub(super) fn is_free(&self, index: usize) -> bool {
+        let connection = &self.connections[index];
+        let is_dormant = matches!(connection.phase, Phase::Closed { idle_since: Some(_), .. });
+        connection.free_since.is_some() || is_dormant
+    }
+
     /// Gives up a connection; starts the next one at once if this one had responded.
     pub(super) fn fail(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
         self.connections[index].fail(class, now, self.timeout, &self.block, tally);
@@ -173,7 +204,7 @@ impl HttpEngine {
     /// Starts the next connection in place of a closed one, now or after its wait.
     pub(super) fn again(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
         match self.connections[index].phase {
-            Phase::Closed { retry_at } if retry_at > now => self.retries.make(index, retry_at),
+            Phase::Closed { retry_at, .. } if retry_at > now => self.appoint(index),
             Phase::Closed { .. } if !self.running => {}
             Phase::Closed { .. } if self.single => self.supply(index, now, tally),
             Phase::Closed { .. } => {
@@ -186,11 +217,14 @@ impl HttpEngine {
     /// Starts connecting, without waiting.
     fn open(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
         let connection = &mut self.connections[index];
+        if self.schedule.is_some() && matches!(connection.phase, Phase::Closed { idle_since: Some(_), .. }) {
+            tally.event(Event::Reconnect);
+        }
         let Err(error) = connection.open(&self.poller, index, &self.peer, &self.block, now) else {
             self.deadlines.make(index, self.deadline(now));
             return Opening::Begun;
         };
-        if let Phase::Closed { retry_at } = connection.phase {
+        if let Phase::Closed { retry_at, .. } = connection.phase {
             // Never at this very moment: this is an attempt already.
             self.retries.make(index, retry_at.max(now + 1));
         }
@@ -198,6 +232,7 @@ impl HttpEngine {
             return Opening::Later;
         }
         tally.failed(ErrorClass::of_connect(&error), &error, 1);
+        tally.not_sent += 1;
         Opening::Failed
     }
 
@@ -207,11 +242,17 @@ impl HttpEngine {
         (since + self.timeout + 1).next_multiple_of(self.period)
     }
 
-    /// All connections were opened or have failed: schedules the check of timeouts and the reopening of
-    /// closed connections.
+    /// Schedules the check of a timeout, or the reopening of a closed connection.
     pub(super) fn appoint(&mut self, index: usize) {
         match self.connections[index].phase {
-            Phase::Closed { retry_at } => self.retries.make(index, retry_at),
+            Phase::Closed { retry_at, idle_since } => {
+                self.retries.make(index, retry_at);
+                let is_queued = idle_since.is_none() || self.connections[index].is_dormant;
+                if self.schedule.is_some() && !is_queued {
+                    self.connections[index].is_dormant = true;
+                    self.dormant.push_back(index);
+                }
+            }
             Phase::Connecting { since } | Phase::Greeting { since } => {
                 self.deadlines.make(index, self.deadline(since));
             }

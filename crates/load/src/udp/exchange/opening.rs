@@ -7,7 +7,6 @@ use rustix::io::Errno;
 
 use super::Exchange;
 use crate::clock::{MILLISECOND, Nanos};
-use crate::error_class::ErrorClass;
 use crate::poller::Ready;
 use crate::tally::Tally;
 use crate::udp::talk::{Greeting, Heard};
@@ -93,7 +92,7 @@ impl Exchange {
         match self.talk.greet(index, now, &mut self.out) {
             Greeting::Nothing => return None,
             Greeting::Written => {}
-            Greeting::Again => tally.error(ErrorClass::Connect, 1),
+            Greeting::Again => tally.refused_flow(),
         }
         self.trains.send(&self.flows[index].socket, &self.out, self.out.len(), tally).1
     }
