@@ -17,9 +17,11 @@ use crate::error::{CommandError, Kind, Result};
 use cpus::Cpus;
 use rxlab_base::units::parse_duration;
 use rxlab_load::{
-    Body, Header, LoadError, Pacing, Promql, Rate, Report, Session, Spec, Statuses, Url, parse_paths, render,
+    Body, ConnectTo, Header, LoadError, Pacing, Promql, Rate, Rcodes, Report, Session, Spec, Statuses, Url,
+    parse_paths, render,
 };
 use rxlab_sys::{Host, LiveHost, netns_path};
+use rxlab_trial::search::margins::judge;
 use rxlab_trial::search::slo::Slo;
 use server_watch::ServerWatch;
 use spread::Spread;
@@ -33,8 +35,8 @@ use watch::Watch;
 /// client's own CPU use and whether the client was the limit. --find-max searches for the
 /// highest rate that keeps the limits of --slo, by repeated runs in random order.
 ///
-/// Exits with 5 if no response was successful, or if the target was unreachable at the end; the
-/// result is printed in either case.
+/// Exits with 5 if no response was successful, or if the target was unreachable at the end, and with 1 if a limit of
+/// --slo was missed; the result is printed in any case.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
@@ -73,6 +75,15 @@ pub struct Args {
     /// Open a new connection for each request
     #[arg(long)]
     no_keepalive: bool,
+    /// Connect to this address instead of that of the URL's host: HOST:ADDR or HOST:ADDR:PORT. Host and TLS server name stay
+    #[arg(long, value_name = "HOST:ADDR", conflicts_with = "unix")]
+    connect_to: Option<ConnectTo>,
+    /// With dns://: response codes of good answers, such as NOERROR,NXDOMAIN
+    #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
+    expect_rcode: Rcodes,
+    /// With dns://: query with EDNS, and allow responses of this size over UDP
+    #[arg(long, value_name = "BYTES")]
+    edns: Option<u16>,
     /// Connect to this unix socket instead of the URL's host and port
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
@@ -119,9 +130,9 @@ pub struct Args {
     /// Search for the highest rate that keeps the limits of --slo; --for is the length of one run [default: 1s]
     #[arg(long, requires = "slo", conflicts_with_all = ["requests", "warm_up", "hdr_log", "prometheus"])]
     find_max: bool,
-    /// Limits for --find-max, separated by commas: p50, p90, p99, p99.9 or max below a time, and errors
-    /// below a percentage: 'p99<5ms,errors<0.1%'
-    #[arg(long, value_name = "LIMITS", requires = "find_max")]
+    /// Limits, separated by commas: p50, p90, p99, p99.9 or max below a time, and errors below a percentage:
+    /// 'p99<5ms,errors<0.1%'. A load that misses one exits with 1
+    #[arg(long, value_name = "LIMITS")]
     slo: Option<Slo>,
     /// Time over which --find-max spreads the fresh runs that confirm its answer: longer than the machine stays in one
     /// state
@@ -178,6 +189,9 @@ pub fn run(global: &Global, args: &Args) -> Result {
         body: args.body.as_deref().map(body).transpose()?.unwrap_or_default(),
         paths: paths(args)?,
         no_keepalive: args.no_keepalive,
+        connect_to: args.connect_to.clone(),
+        expect_rcode: args.expect_rcode.clone(),
+        edns: args.edns,
         unix: args.unix.clone(),
         ca: args.ca.clone(),
         insecure: args.insecure,
@@ -197,7 +211,10 @@ pub fn run(global: &Global, args: &Args) -> Result {
         batch: args.batch,
         netns: global.netns.as_deref().map(netns_path),
     };
-    if let Some(slo) = &args.slo {
+    if args.url.protocol.is_one_way() && args.slo.as_ref().is_some_and(Slo::needs_latency) {
+        return Err(CommandError::usage("a one-way load has no latency: give errors<PERCENT"));
+    }
+    if let Some(slo) = args.slo.as_ref().filter(|_| args.find_max) {
         // Each run has its own rate, with random arrivals if asked for.
         Spec { rate: Some(Rate::steady(1.0)), ..spec.clone() }.check().map_err(LoadError::from)?;
         let run = args.duration.unwrap_or(RUN);
@@ -226,8 +243,12 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let question = args.prometheus.as_ref().zip(args.prometheus_query.as_ref());
     let prometheus = question.map(|(url, query)| Promql::ask(url, query, begun));
     let series = watch.series;
-    let report = Report { series, prometheus, ..Report::new(&spec, &interval).with_server(server_cpu) };
     let interrupted = stop.load(Ordering::Relaxed);
+    let report = Report::new(&spec, &interval).with_server(server_cpu).of_run(begun, interrupted);
+    let limits = args.slo.as_ref().map(|slo| judge(slo, &interval)).unwrap_or_default();
+    let report = Report { series, prometheus, limits, ..report };
+    let missed = report.limits.iter().any(|limit| limit.kept == Some(false));
+    let unknown = report.limits.iter().find(|limit| limit.kept.is_none());
     // If nothing was sent at all, the rate is below one request in this time.
     let failed = interval.requests == 0 && (interval.error_count() > 0 || interval.in_flight > 0);
     let ended = if interrupted {
@@ -237,6 +258,11 @@ pub fn run(global: &Global, args: &Args) -> Result {
     } else if report.unreachable {
         Err(CommandError::failed(format!("{} was unreachable at the end of the load", spec.url))
             .hint("the result includes the time in which it was down; check whether it still runs"))
+    } else if missed {
+        Err(CommandError::silent(Kind::Findings))
+    } else if let Some(limit) = unknown {
+        Err(CommandError::failed(format!("too few requests to tell if {} was kept", limit.limit))
+            .hint("send more: a longer --for, a higher --rate, or more --requests"))
     } else {
         Ok(())
     };

@@ -98,6 +98,15 @@ impl Spec {
                 "each connection with a source port needs its own source address",
             )?;
         }
+        if let Some(to) = self.connect_to.as_ref().filter(|to| !to.host.eq_ignore_ascii_case(&self.url.host))
+        {
+            let host = format!("HOST:ADDR with the URL's host {}", self.url.host);
+            return range("--connect-to", host, to.to_string());
+        }
+        refuse_if(
+            self.connect_to.is_some() && self.unix.is_some(),
+            "--connect-to does not work with --unix",
+        )?;
         self.check_options()?;
         self.url.protocol.definition().check(self)
     }
@@ -107,6 +116,8 @@ impl Spec {
         let own = [
             ("--requests", self.requests.is_some()),
             ("--no-keepalive", self.no_keepalive),
+            ("--expect-rcode", !self.expect_rcode.is_default()),
+            ("--edns", self.edns.is_some()),
             ("--unix", self.unix.is_some()),
             ("--ca", self.ca.is_some()),
             ("--insecure", self.insecure),

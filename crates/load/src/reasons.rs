@@ -8,8 +8,16 @@ use super::error_class::ErrorClass;
 
 /// Most reasons that are kept of one class: a target may answer with a different text each time.
 const MOST: usize = 32;
+/// Most bytes shown of what a target sent.
+const SHOWN: usize = 64;
 /// Stands for all further ones.
 const OTHERS: &str = "other reasons";
+
+/// The beginning of what a target sent, in characters that any output shows.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let more = if bytes.len() > SHOWN { "..." } else { "" };
+    format!("{}{more}", bytes[..bytes.len().min(SHOWN)].escape_ascii())
+}
 
 /// Counts of reasons by class. Not every error has one: a timeout is its own reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

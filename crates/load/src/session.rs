@@ -133,7 +133,7 @@ impl Session {
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         spec.check()?;
         let destinations = Destination::resolve(spec)
-            .map_err(|error| LoadError::Resolve { host: spec.url.host.clone(), error })?;
+            .map_err(|error| LoadError::Resolve { host: spec.host().to_owned(), error })?;
         Self::start_at(spec, destinations)
     }
 
@@ -165,6 +165,7 @@ impl Session {
                 glances: AtomicU64::new(0),
                 slow_from: AtomicU64::new(Nanos::MAX),
                 stop: AtomicBool::new(false),
+                drain: AtomicBool::new(false),
                 done: AtomicBool::new(false),
                 reset: AtomicBool::new(false),
                 skip: AtomicBool::new(false),
@@ -314,6 +315,7 @@ impl Session {
     }
 
     fn end_threads(&mut self) {
+        self.threads.iter().for_each(|thread| thread.control.drain.store(true, Ordering::Release));
         self.signal_stop();
         self.threads.iter_mut().for_each(Running::join);
     }

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::body::Body;
 use super::check::MAX_THREADS;
 use super::clock::Nanos;
+use super::connect_to::ConnectTo;
 use super::header::Header;
 use super::pacing::Pacing;
 use super::rate::Rate;
+use super::rcode::Rcodes;
 use super::status::Statuses;
 use super::url::Url;
 use rxlab_base::units::{CpuMask, duration_text};
@@ -56,6 +58,15 @@ pub struct Spec {
     /// HTTP: a connection per request; latency counts from its opening.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_keepalive: bool,
+    /// Where to connect instead of the host of `url`, whose name stays in Host and TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_to: Option<ConnectTo>,
+    /// DNS: codes of good responses.
+    #[serde(default, skip_serializing_if = "Rcodes::is_default")]
+    pub expect_rcode: Rcodes,
+    /// DNS: size of responses over UDP that queries allow (EDNS, RFC 6891); `None` sends them without EDNS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edns: Option<u16>,
     /// HTTP: unix socket to connect to, instead of the host and port of `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<PathBuf>,
@@ -159,6 +170,9 @@ impl Spec {
             expect_body: None,
             announce: false,
             no_keepalive: false,
+            connect_to: None,
+            expect_rcode: Rcodes::default(),
+            edns: None,
             unix: None,
             ca: None,
             insecure: false,
@@ -178,6 +192,11 @@ impl Spec {
             batch: 1,
             netns: None,
         }
+    }
+
+    /// Name or address to connect to.
+    pub(super) fn host(&self) -> &str {
+        self.connect_to.as_ref().map_or(&self.url.host, |to| &to.to)
     }
 
     /// The time limit of a response on the session's clock.

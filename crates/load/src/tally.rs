@@ -148,23 +148,27 @@ impl Tally {
 
     /// Counts `count` errors of the system, possibly none.
     pub(super) fn failed(&mut self, class: ErrorClass, error: &std::io::Error, count: usize) {
-        if count == 0 {
-            return;
-        }
-        self.error(class, count);
         let errno = error.raw_os_error();
         let reason = match (lack(errno).filter(|_| class == ErrorClass::Local), errno) {
             (Some(what), _) => what.to_owned(),
             (None, Some(errno)) => Errno::from_raw_os_error(errno).to_string(),
             (None, None) => error.to_string(),
         };
-        self.reasons.count(class, reason, count as u64);
+        self.failed_for(class, Some(reason), count);
     }
 
     /// Counts a flow that was not admitted.
-    pub(super) fn refused_flow(&mut self) {
-        self.error(ErrorClass::Connect, 1);
+    pub(super) fn refused_flow(&mut self, reason: String) {
+        self.failed_for(ErrorClass::Connect, Some(reason), 1);
         self.not_sent += 1;
+    }
+
+    /// Counts `count` errors, possibly none, with their reason, if they have one.
+    pub(super) fn failed_for(&mut self, class: ErrorClass, reason: Option<String>, count: usize) {
+        self.error(class, count);
+        if let Some(reason) = reason.filter(|_| count > 0) {
+            self.reasons.count(class, reason, count as u64);
+        }
     }
 
     /// Counts `count` datagrams that the kernel did not take.

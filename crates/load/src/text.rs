@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::datagrams::Datagrams;
 use super::interval::ThreadCpu;
-use super::report::{LatencyReport, Percentile, Report};
+use super::report::{LatencyReport, Limit, Percentile, Report};
 use super::saturation::Saturation;
 use super::spec::Spec;
 use rxlab_base::number::{percent, plural};
@@ -31,7 +31,8 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     writeln!(out)?;
     let unit = if spec.url.protocol.is_one_way() { "pkt/s" } else { "req/s" };
     row(out, "rate", &format!("{} {unit}", grouped(report.rate)))?;
-    row(out, noun, &format!("{} in {:.2} s", grouped(report.requests as f64), report.seconds))?;
+    let early = if report.interrupted { ", interrupted" } else { "" };
+    row(out, noun, &format!("{} in {:.2} s{early}", grouped(report.requests as f64), report.seconds))?;
     if let Some(received) = report.received {
         let share = 100.0 * received as f64 / report.requests.max(1) as f64;
         row(out, "arrived", &format!("{} ({share:.1} %), counted by the sink", grouped(received as f64)))?;
@@ -75,6 +76,19 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     }
     if let Some(open) = unanswered(report) {
         row(out, "at the end", &open)?;
+    }
+    for (index, Limit { limit, value, kept }) in report.limits.iter().enumerate() {
+        let measured = match value {
+            None => "unknown: too few good responses".to_owned(),
+            Some(share) if limit.starts_with("errors") => percent(*share),
+            Some(us) => duration(*us),
+        };
+        let verdict = match kept {
+            Some(true) => "kept",
+            Some(false) => "missed",
+            None => "too few requests to tell",
+        };
+        row(out, if index == 0 { "slo" } else { "" }, &format!("{limit} {verdict}: {measured}"))?;
     }
     if !spec.url.protocol.is_one_way() {
         writeln!(out)?;
@@ -176,7 +190,8 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
     let latency = &report.latency_us;
     let (mut names, mut values) = (String::new(), String::new());
     for percentile in Percentile::ALL {
-        let bound = if latency.at_least.contains(&percentile) { ">=" } else { "" };
+        let few = if latency.few.contains(&percentile) { "~" } else { "" };
+        let bound = if latency.at_least.contains(&percentile) { ">=" } else { few };
         let value = latency.get(percentile).map_or_else(|| "-".to_owned(), duration);
         write!(names, "{percentile:>12}")?;
         write!(values, "{:>12}", format!("{bound}{value}"))?;
@@ -188,7 +203,10 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
         row(out, "mean", &format!("{bound}{}", duration(mean)))?;
     }
     if Percentile::ALL.into_iter().any(|percentile| latency.get(percentile).is_none()) {
-        writeln!(out, "  (-: too few requests for this percentile)")?;
+        writeln!(out, "  (-: fewer than 10 requests beyond this percentile)")?;
+    }
+    if latency.few.iter().any(|few| !latency.at_least.contains(few)) {
+        writeln!(out, "  (~: fewer than 100 requests beyond it, so another run may differ much)")?;
     }
     if !latency.at_least.is_empty() {
         let parts = [(report.unanswered, "unanswered at the end"), (report.given_up, "given up")];
@@ -231,7 +249,8 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         row(out, "", &format!("{} more threads, busiest {:.0} %", rest.len(), busiest * 100.0))?;
     }
     let at = |late: &LatencyReport| {
-        let p99 = late.p99.map_or_else(String::new, |us| format!("{} at p99, ", duration(us)));
+        let few = if late.few.contains(&Percentile::P99) { "~" } else { "" };
+        let p99 = late.p99.map_or_else(String::new, |us| format!("{few}{} at p99, ", duration(us)));
         format!("{p99}{} max", late.max.map_or_else(|| "-".to_owned(), duration))
     };
     // The thread with the highest maximum stands for all; JSON has each.

@@ -42,6 +42,8 @@ pub(super) struct Control {
     /// Cuts requested so far.
     pub(super) cuts: AtomicU64,
     pub(super) stop: AtomicBool,
+    /// Set before `stop` where what still arrives is counted.
+    pub(super) drain: AtomicBool,
     /// Counts so far requested.
     pub(super) glances: AtomicU64,
     /// Latency from which a request counts as slow in them; [`Nanos::MAX`] = none does.
@@ -217,7 +219,8 @@ impl Worker {
         if let Some(schedule) = engine.schedule() {
             schedule.close(self.clock.now());
         }
-        let drained = self.clock.now() + DRAIN;
+        let wait = if self.control.drain.load(Ordering::Acquire) { DRAIN } else { 0 };
+        let drained = self.clock.now() + wait;
         while engine.in_flight() > 0 && self.clock.now() < drained {
             engine.turn(&mut tally);
         }

@@ -68,6 +68,11 @@ fn results_are_written_read_and_merged() {
     rxlab(&["merge", &file("d"), &file("e")]).says(2, "--seed");
     rxlab(&["merge", &file("d"), &file("f")]).exits(0);
 
+    // A run counts once, also within the result of others.
+    std::fs::write(file("m"), merged.to_string()).expect("written");
+    let text = rxlab(&["merge", &file("m"), &file("b")]).says(2, "the same run");
+    assert!(text.contains(&file("b")), "{text}");
+
     // A file that is not a result is named.
     std::fs::write(file("c"), "{}").expect("written");
     for bad in [file("c"), file("nowhere")] {
@@ -101,7 +106,10 @@ fn invalid_combinations_of_options_are_code_2() {
         &["--hdr-log", "/no/such/folder/log"],
         // A search needs limits and no rate.
         &["--find-max"],
-        &["--slo", "p99<5ms"],
+        &["--slo", "p98<5ms"],
+        &["--connect-to", "elsewhere:127.0.0.1"],
+        &["--expect-rcode", "NXDOMAIN"],
+        &["--edns", "1232"],
         &["--find-max", "--slo", "p98<5ms"],
         &["--find-max", "--slo", "p99<5ms", "--rate", "5"],
         &["--find-max", "--slo", "p99<5ms", "--requests", "5"],

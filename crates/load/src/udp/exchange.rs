@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::flow::{Echoed, Window};
 use super::flow_sockets;
-use super::talk::{Heard, Talk};
+use super::talk::{Failure, Heard, Talk};
 use super::train::Trains;
 use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
@@ -151,16 +151,16 @@ impl Exchange {
         let (mut same, mut since) = (0, 0);
         for datagram in train.split(&self.buffer[..train.length]) {
             match self.talk.hear(index, flow.window.waiting(), datagram, now) {
-                Heard::Answer(number, class) => match (flow.window.echoed(number), class) {
-                    (Echoed::Answer(from), class) => {
+                Heard::Answer(number, failure) => match flow.window.echoed(number) {
+                    Echoed::Answer(from) => {
                         tally.unreached = 0;
                         if ordered {
                             let late = u64::from(number < flow.next_answer);
                             *tally.datagrams.reordered.get_or_insert(0) += late;
                             flow.next_answer = flow.next_answer.max(number + 1);
                         }
-                        if let Some(class) = class {
-                            tally.error(class, 1);
+                        if let Some(Failure { class, reason }) = failure {
+                            tally.failed_for(class, reason, 1);
                         } else if from == since {
                             same += 1;
                         } else {
@@ -168,12 +168,12 @@ impl Exchange {
                             (same, since) = (1, from);
                         }
                     }
-                    (Echoed::Late, _) => tally.datagrams.surplus += 1,
-                    (Echoed::Never, _) => tally.event(Event::Stray),
+                    Echoed::Late => tally.datagrams.surplus += 1,
+                    Echoed::Never => tally.event(Event::Stray),
                 },
                 Heard::Handshake => tally.datagrams.handshakes += 1,
                 Heard::Surplus => tally.datagrams.surplus += 1,
-                Heard::Refused => tally.refused_flow(),
+                Heard::Refused(reason) => tally.refused_flow(reason),
                 Heard::Foreign => tally.event(Event::Stray),
             }
         }

@@ -6,15 +6,22 @@ use std::ops::Range;
 use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
 
+/// Class of a bad response, and its reason, if the class says too little.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) class: ErrorClass,
+    pub(super) reason: Option<String>,
+}
+
 /// Meaning of an incoming datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// The response to the request of that number in its flow; a bad one has a class.
-    Answer(u64, Option<ErrorClass>),
+    /// The response to the request of that number in its flow; a bad one has a failure.
+    Answer(u64, Option<Failure>),
     /// The flow may send requests from now on.
     Handshake,
-    /// The flow's request to be admitted was refused.
-    Refused,
+    /// The flow's request to be admitted was refused, for this reason.
+    Refused(String),
     /// A surplus response to a repeated request to be admitted.
     Surplus,
     /// Not a response to this flow.

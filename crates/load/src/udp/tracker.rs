@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use super::talk::{Greeting, Heard, Talk, number_of};
+use super::talk::{Failure, Greeting, Heard, Talk, number_of};
 use super::{check_depth, exchange};
 use crate::Random;
 use crate::check::SpecError;
@@ -13,6 +13,7 @@ use crate::destination::Destination;
 use crate::error_class::ErrorClass;
 use crate::poller::Poller;
 use crate::protocol::{Definition, Opened};
+use crate::reasons::shown;
 use crate::servers::bep15::{Answer, InfoHash, Request, Said};
 use crate::session::LoadError;
 use crate::spec::Spec;
@@ -194,7 +195,8 @@ impl Talk for Tracker {
                     (peer.connection, peer.doubtful) = (Some((id, now)), false);
                     Heard::Handshake
                 }
-                _ => Heard::Refused,
+                Said::Error(message) => Heard::Refused(shown(message)),
+                _ => Heard::Foreign,
             };
         }
         let Some(number) = number_of(u64::from(transaction ^ self.salt), 32, &waiting) else {
@@ -206,9 +208,10 @@ impl Talk for Tracker {
             }
             // One torrent was requested.
             (Said::Torrents(torrents), Action::Scrape) if torrents.len() == 12 => Heard::Answer(number, None),
-            (Said::Error(_), _) => {
+            (Said::Error(message), _) => {
                 peer.doubtful = true;
-                Heard::Answer(number, Some(ErrorClass::TrackerError))
+                let (class, reason) = (ErrorClass::TrackerError, Some(shown(message)));
+                Heard::Answer(number, Some(Failure { class, reason }))
             }
             _ => Heard::Foreign,
         }
@@ -260,7 +263,8 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     use super::{
-        Action, Answer, Greeting, Heard, Request, SECOND, Said, Talk, Tracker, TrackerQuery, hear_tracker,
+        Action, Answer, Failure, Greeting, Heard, Request, SECOND, Said, Talk, Tracker, TrackerQuery,
+        hear_tracker,
     };
     use crate::error_class::ErrorClass;
 
@@ -335,7 +339,8 @@ mod tests {
             let mut hear = |said| tracker.hear(1, 69_990..70_001, &answer(transaction, said), 0);
             assert_eq!(hear(right), Heard::Answer(70_000, None), "{path}");
             assert_eq!(hear(wrong), Heard::Foreign, "{path}");
-            let error = Heard::Answer(70_000, Some(ErrorClass::TrackerError));
+            let (class, reason) = (ErrorClass::TrackerError, Some("no".to_owned()));
+            let error = Heard::Answer(70_000, Some(Failure { class, reason }));
             assert_eq!(hear(Said::Error(b"no")), error, "{path}");
             assert_eq!(tracker.hear(1, 0..1, b"", 0), Heard::Foreign);
         }
@@ -373,7 +378,10 @@ mod tests {
     fn a_refused_connection_id_is_renewed_but_not_at_once() {
         let mut tracker = tracker("/announce");
         let first = greet(&mut tracker, 0, Greeting::Written).expect("asked");
-        assert_eq!(tracker.hear(0, 0..0, &answer(first, Said::Error(b"full")), 0), Heard::Refused);
+        assert_eq!(
+            tracker.hear(0, 0..0, &answer(first, Said::Error(b"full")), 0),
+            Heard::Refused("full".to_owned())
+        );
         greet(&mut tracker, SECOND / 4, Greeting::Nothing);
         // The refusal was counted when it arrived.
         let second = greet(&mut tracker, 3 * SECOND, Greeting::Written).expect("asked");

@@ -92,7 +92,7 @@ impl Exchange {
         match self.talk.greet(index, now, &mut self.out) {
             Greeting::Nothing => return None,
             Greeting::Written => {}
-            Greeting::Again => tally.refused_flow(),
+            Greeting::Again => tally.refused_flow("no connection id within the timeout".to_owned()),
         }
         self.trains.send(&self.flows[index].socket, &self.out, self.out.len(), tally).1
     }
