@@ -13,7 +13,7 @@ use super::datagrams::Datagrams;
 use super::error_class::{ErrorClass, lack};
 use super::event::Event;
 use super::histogram::{add, new_histogram};
-use super::reasons::Reasons;
+use super::reasons::{Failure, Reasons, text};
 
 /// Counts of one thread. Only that thread touches them until it hands them over.
 #[derive(Debug)]
@@ -148,23 +148,19 @@ impl Tally {
 
     /// Counts `count` errors of the system, possibly none.
     pub(super) fn failed(&mut self, class: ErrorClass, error: &std::io::Error, count: usize) {
-        let errno = error.raw_os_error();
-        let reason = match (lack(errno).filter(|_| class == ErrorClass::Local), errno) {
-            (Some(what), _) => what.to_owned(),
-            (None, Some(errno)) => Errno::from_raw_os_error(errno).to_string(),
-            (None, None) => error.to_string(),
-        };
-        self.failed_for(class, Some(reason), count);
+        let lack = lack(error.raw_os_error()).filter(|_| class == ErrorClass::Local);
+        let reason = lack.map_or_else(|| text(error), str::to_owned);
+        self.failed_for(Failure::new(class, reason), count);
     }
 
     /// Counts a flow that was not admitted.
     pub(super) fn refused_flow(&mut self, reason: String) {
-        self.failed_for(ErrorClass::Connect, Some(reason), 1);
+        self.failed_for(Failure::new(ErrorClass::Connect, reason), 1);
         self.not_sent += 1;
     }
 
-    /// Counts `count` errors, possibly none, with their reason, if they have one.
-    pub(super) fn failed_for(&mut self, class: ErrorClass, reason: Option<String>, count: usize) {
+    /// Counts `count` errors, possibly none.
+    pub(super) fn failed_for(&mut self, Failure { class, reason }: Failure, count: usize) {
         self.error(class, count);
         if let Some(reason) = reason.filter(|_| count > 0) {
             self.reasons.count(class, reason, count as u64);

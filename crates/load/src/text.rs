@@ -68,7 +68,10 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     for (index, (class, count)) in report.errors.iter().enumerate() {
         row(out, if index == 0 { "errors" } else { "" }, &format!("{} {class}", grouped(*count as f64)))?;
         for (reason, count) in report.reasons.of(*class).into_iter().take(REASONS) {
-            row(out, "", &format!("  {} {reason}", grouped(count as f64)))?;
+            let line = format!("  {} {reason}", grouped(count as f64));
+            let cut = line.chars().count() > WIDTH;
+            let line: String = line.chars().take(if cut { WIDTH - 3 } else { WIDTH }).collect();
+            row(out, "", &(line + if cut { "..." } else { "" }))?;
         }
     }
     for (index, (event, count)) in report.events.iter().enumerate() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::bencode;
 use crate::error_class::ErrorClass;
+use crate::reasons::{Failure, SHOWN, shown};
 
 /// Longest tracker response that is read.
 const MAX_ANNOUNCE: usize = 256 * 1024;
@@ -13,15 +14,15 @@ const MAX_ANNOUNCE: usize = 256 * 1024;
 pub(super) enum Check {
     /// Any body is good.
     Any,
-    /// Exactly these bytes; `at` of them have arrived, if `same`.
-    Exact { expected: Arc<[u8]>, at: usize, same: bool },
+    /// Exactly these bytes, of which `at` have arrived; `other` is what came instead of the next one.
+    Exact { expected: Arc<[u8]>, at: usize, other: Vec<u8> },
     /// A tracker's response, kept until complete in a reused buffer.
     Announce { body: Vec<u8>, over: bool },
 }
 
 impl Check {
     pub(super) fn exact(expected: Arc<[u8]>) -> Self {
-        Check::Exact { expected, at: 0, same: true }
+        Check::Exact { expected, at: 0, other: Vec::new() }
     }
 
     pub(super) fn announce() -> Self {
@@ -32,7 +33,10 @@ impl Check {
     pub(super) fn begin(&mut self) {
         match self {
             Check::Any => {}
-            Check::Exact { at, same, .. } => (*at, *same) = (0, true),
+            Check::Exact { at, other, .. } => {
+                *at = 0;
+                other.clear();
+            }
             Check::Announce { body, over } => {
                 body.clear();
                 *over = false;
@@ -44,11 +48,15 @@ impl Check {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         match self {
             Check::Any => {}
-            Check::Exact { expected, at, same } => {
-                *same = *same && expected[*at..].starts_with(bytes);
-                if *same {
-                    *at += bytes.len();
+            Check::Exact { expected, at, other } => {
+                let mut bytes = bytes;
+                if other.is_empty() {
+                    let same = expected[*at..].iter().zip(bytes).take_while(|(a, b)| a == b).count();
+                    *at += same;
+                    bytes = &bytes[same..];
                 }
+                // One byte more than is shown says that there is more.
+                other.extend_from_slice(&bytes[..bytes.len().min(SHOWN + 1 - other.len().min(SHOWN + 1))]);
             }
             Check::Announce { body, over } => {
                 *over |= body.len() + bytes.len() > MAX_ANNOUNCE;
@@ -59,17 +67,23 @@ impl Check {
         }
     }
 
-    /// Error class of the complete body, if it is not as expected.
-    pub(super) fn error(&self) -> Option<ErrorClass> {
-        let is_right = match self {
-            Check::Any => true,
-            Check::Exact { expected, at, same } => *same && *at == expected.len(),
-            Check::Announce { body, over } => match bencode::is_failure(body).filter(|_| !over) {
-                Some(true) => return Some(ErrorClass::TrackerError),
-                answer => answer.is_some(),
+    /// Why the complete body is not as expected.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let reason = match self {
+            Check::Any => return None,
+            Check::Exact { expected, at, other } if other.is_empty() => match expected.len() - at {
+                0 => return None,
+                missing => format!("ends {missing} bytes early"),
+            },
+            Check::Exact { at, other, .. } => format!("differs from byte {at} on: `{}`", shown(other)),
+            Check::Announce { over: true, .. } => format!("longer than {MAX_ANNOUNCE} bytes"),
+            Check::Announce { body, .. } => match bencode::failure(body) {
+                Some(None) => return None,
+                Some(Some(reason)) => return Some(Failure::new(ErrorClass::TrackerError, shown(reason))),
+                None => format!("not a bencoded dictionary: `{}`", shown(body)),
             },
         };
-        (!is_right).then_some(ErrorClass::Body)
+        Some(Failure::new(ErrorClass::Body, reason))
     }
 }
 
@@ -82,7 +96,23 @@ mod tests {
     fn error<'a>(check: &mut Check, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<ErrorClass> {
         check.begin();
         pieces.into_iter().for_each(|piece| check.feed(piece));
-        check.error()
+        check.failure().map(|failure| failure.class)
+    }
+
+    /// What differs, where, and what a tracker says.
+    #[test]
+    fn a_failure_says_what_differs() {
+        let mut exact = Check::exact(b"hello world".to_vec().into());
+        let mut announce = Check::announce();
+        let reason = |check: &mut Check, body: &[u8]| {
+            error(check, body.chunks(5));
+            check.failure().and_then(|failure| failure.reason).unwrap_or_default()
+        };
+        assert_eq!(reason(&mut exact, b"hello there\n"), "differs from byte 6 on: `there\\n`");
+        assert_eq!(reason(&mut exact, b"hello"), "ends 6 bytes early");
+        assert_eq!(reason(&mut exact, b"hello world!"), "differs from byte 11 on: `!`");
+        assert_eq!(reason(&mut announce, b"d14:failure reason12:unregisterede"), "unregistered");
+        assert_eq!(reason(&mut announce, b"<html>"), "not a bencoded dictionary: `<html>`");
     }
 
     #[test]

@@ -14,12 +14,13 @@ use super::outgoing::Outgoing;
 use super::peer::Peer;
 use super::reader::Learned;
 use super::response::{Malformed, Parser, Response, Truncated};
-use super::tls::Tls;
+use super::tls::{BROKEN, Tls};
 use super::waiting::Waiting;
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::error_class::ErrorClass;
 use crate::event::Event;
 use crate::poller::Poller;
+use crate::reasons::Failure;
 use crate::spec::Spec;
 use crate::tally::Tally;
 
@@ -53,6 +54,11 @@ impl Phase {
     pub(super) fn is_opening(self) -> bool {
         matches!(self, Phase::Connecting { .. } | Phase::Greeting { .. })
     }
+}
+
+/// A connection that the peer or the kernel broke off.
+pub(super) fn broken_off(errno: Errno) -> Failure {
+    Failure::new(ErrorClass::Reset, errno.to_string())
 }
 
 pub(super) struct Connection {
@@ -202,7 +208,7 @@ impl Connection {
     }
 
     /// Writes as much as the socket accepts; the rest follows when it is writable again.
-    pub(super) fn flush(&mut self, block: &Block) -> Result<(), ErrorClass> {
+    pub(super) fn flush(&mut self, block: &Block) -> Result<(), Failure> {
         let Some(socket) = &mut self.socket else { return Ok(()) };
         if let Some(tls) = &mut self.tls {
             return tls.flush(socket, &mut self.outgoing, block);
@@ -216,7 +222,7 @@ impl Connection {
                 Ok(written) => self.outgoing.written(written, block),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                Err(_) => return Err(ErrorClass::Reset),
+                Err(errno) => return Err(broken_off(errno)),
             }
         }
         Ok(())
@@ -233,6 +239,14 @@ impl Connection {
         }
     }
 
+    /// Why a read failed with `errno`.
+    pub(super) fn read_failure(&mut self, errno: Errno) -> Failure {
+        match self.tls.as_mut().and_then(|tls| tls.violation.take()).filter(|_| errno == BROKEN) {
+            Some(violation) => Failure::new(ErrorClass::Tls, violation),
+            None => broken_off(errno),
+        }
+    }
+
     /// Counts the responses in `input`, read at `now`.
     pub(super) fn answers(
         &mut self,
@@ -240,22 +254,25 @@ impl Connection {
         learned: &mut Learned,
         now: Nanos,
         tally: &mut Tally,
-    ) -> Result<(), ErrorClass> {
+    ) -> Result<(), Failure> {
         loop {
             match learned.next(&mut self.parser, &mut input) {
                 Ok(Some((count, response))) => self.answer(count, response, now, tally)?,
                 Ok(None) => return Ok(()),
-                Err(Malformed) => return Err(ErrorClass::Garbage),
+                Err(Malformed) => {
+                    return Err(Failure { class: ErrorClass::Garbage, reason: self.parser.reason() });
+                }
             }
         }
     }
 
     /// The stream has ended: counts a response that ends with it, and returns the class of the rest.
-    pub(super) fn end(&mut self, now: Nanos, tally: &mut Tally) -> ErrorClass {
+    pub(super) fn end(&mut self, now: Nanos, tally: &mut Tally) -> Failure {
+        let closed = || Failure::new(ErrorClass::Closed, "end of the stream");
         match self.parser.finish() {
-            Ok(None) => ErrorClass::Closed,
-            Ok(Some(response)) => self.answer(1, response, now, tally).err().unwrap_or(ErrorClass::Closed),
-            Err(Truncated) => ErrorClass::Truncated,
+            Ok(None) => closed(),
+            Ok(Some(response)) => self.answer(1, response, now, tally).err().unwrap_or_else(closed),
+            Err(Truncated) => Failure { class: ErrorClass::Truncated, reason: self.parser.reason() },
         }
     }
 
@@ -266,16 +283,16 @@ impl Connection {
         response: Response,
         now: Nanos,
         tally: &mut Tally,
-    ) -> Result<(), ErrorClass> {
+    ) -> Result<(), Failure> {
         while count > 0 {
             let Some((from, taken)) = self.waiting.take(count) else {
                 tally.event(Event::Unsolicited);
-                return Err(ErrorClass::Closed);
+                return Err(ErrorClass::Closed.into());
             };
             tally.status(response.status, taken as u64);
             match response.error {
                 None => tally.complete_all(taken, now.saturating_sub(from)),
-                Some(class) => tally.error(class, taken),
+                Some(class) => tally.failed_for(Failure { class, reason: self.parser.reason() }, taken),
             }
             count -= taken;
         }
@@ -284,9 +301,9 @@ impl Connection {
         tally.unreached = 0;
         if response.last {
             // Requests behind the last response are never answered.
-            Err(ErrorClass::Discarded)
+            Err(ErrorClass::Discarded.into())
         } else if self.single {
-            Err(ErrorClass::Closed)
+            Err(ErrorClass::Closed.into())
         } else {
             Ok(())
         }
@@ -301,26 +318,28 @@ impl Connection {
         }
     }
 
-    /// Gives up the connection. The cause (`class`) is counted for the requests it affects: the oldest if it
+    /// Gives up the connection. The cause is counted for the requests it affects: the oldest if it
     /// concerns a single response, those that have waited longer than `timeout` for a timeout, else all
     /// outstanding ones.
     pub(super) fn fail(
         &mut self,
-        class: ErrorClass,
+        failure: Failure,
         now: Nanos,
         timeout: Nanos,
         block: &Block,
         tally: &mut Tally,
     ) {
+        let class = failure.class;
         match (class, self.waiting.len()) {
             (ErrorClass::Connect | ErrorClass::Tls, 0) => {
-                tally.error(class, 1);
+                tally.failed_for(failure, 1);
                 tally.not_sent += 1;
             }
             (_, 0) => {}
             (ErrorClass::Garbage | ErrorClass::Truncated, count) => {
-                tally.error(class, 1);
-                tally.error(ErrorClass::Closed, count - 1);
+                tally.failed_for(failure, 1);
+                let behind = "given up behind a response that was cut off or invalid";
+                tally.failed_for(Failure::new(ErrorClass::Closed, behind), count - 1);
             }
             (ErrorClass::Timeout, count) => {
                 let mut rest = count;
@@ -328,9 +347,10 @@ impl Connection {
                     tally.timed_out(overdue, now.saturating_sub(from));
                     rest -= overdue;
                 }
-                tally.error(ErrorClass::Closed, rest);
+                let behind = "given up behind a request that timed out";
+                tally.failed_for(Failure::new(ErrorClass::Closed, behind), rest);
             }
-            (_, count) => tally.error(class, count),
+            (_, count) => tally.failed_for(failure, count),
         }
         // An announced end is no idle close.
         let is_idle = self.phase == Phase::Open && self.waiting.len() == 0 && class != ErrorClass::Discarded;
@@ -392,7 +412,7 @@ mod tests {
     #[test]
     fn only_what_is_overdue_is_a_timeout() {
         let (mut connection, block, mut tally) = busy();
-        connection.fail(ErrorClass::Timeout, 40, 20, &block, &mut tally);
+        connection.fail(ErrorClass::Timeout.into(), 40, 20, &block, &mut tally);
         assert_eq!(tally.errors, [(ErrorClass::Timeout, 3), (ErrorClass::Closed, 2)].into());
         assert_eq!(tally.given_up.len(), 3, "they took at least their age");
         assert_eq!((connection.outstanding(), connection.waits_since()), (0, None));
@@ -419,8 +439,8 @@ mod tests {
         let (mut connection, block, mut tally) = busy();
         let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
         let class = connection.answers(answer, &mut Learned::default(), 20, &mut tally);
-        assert_eq!(class, Err(ErrorClass::Discarded));
-        connection.fail(ErrorClass::Discarded, 20, 20, &block, &mut tally);
+        assert_eq!(class, Err(ErrorClass::Discarded.into()));
+        connection.fail(ErrorClass::Discarded.into(), 20, 20, &block, &mut tally);
         assert_eq!((tally.completed, tally.errors), (1, [(ErrorClass::Discarded, 4)].into()));
     }
 }

@@ -16,11 +16,12 @@ use super::connection::{Connection, Phase};
 use super::peer::Peer;
 use super::reader::Learned;
 use super::request::Shared;
-use super::tls::BROKEN;
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::destination::Destination;
+#[cfg(test)]
 use crate::error_class::ErrorClass;
 use crate::poller::{Poller, Ready};
+use crate::reasons::Failure;
 use crate::schedule::Schedule;
 use crate::spec::Spec;
 use crate::tally::{Tally, Unanswered};
@@ -228,9 +229,9 @@ impl HttpEngine {
             }
             Phase::Open => {
                 if flags.contains(EventFlags::OUT)
-                    && let Err(class) = connection.flush(&self.block)
+                    && let Err(failure) = connection.flush(&self.block)
                 {
-                    return self.refused(index, class, now, tally);
+                    return self.refused(index, failure, now, tally);
                 }
                 if flags.intersects(EventFlags::IN | ENDING) {
                     self.receive(index, flags.intersects(ENDING), now, tally);
@@ -241,10 +242,10 @@ impl HttpEngine {
 
     /// The peer takes no more of a request. It may have responded before it had read all (RFC 9112 9.5): that response lies
     /// in the socket, also after a reset.
-    pub(super) fn refused(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
+    pub(super) fn refused(&mut self, index: usize, failure: Failure, now: Nanos, tally: &mut Tally) {
         self.receive(index, true, now, tally);
         if self.connections[index].phase == Phase::Open {
-            self.fail(index, class, now, tally);
+            self.fail(index, failure, now, tally);
         }
     }
 
@@ -263,14 +264,14 @@ impl HttpEngine {
             reads += 1;
             match connection.read(&mut self.buffer) {
                 Ok(0) => {
-                    let class = connection.end(now, tally);
-                    return self.fail(index, class, now, tally);
+                    let failure = connection.end(now, tally);
+                    return self.fail(index, failure, now, tally);
                 }
                 Ok(length) => {
                     let input = &self.buffer[..length];
                     tally.bytes += length as u64;
-                    if let Err(class) = connection.answers(input, &mut self.learned, now, tally) {
-                        return self.fail(index, class, now, tally);
+                    if let Err(failure) = connection.answers(input, &mut self.learned, now, tally) {
+                        return self.fail(index, failure, now, tally);
                     }
                     // With TLS a short read says nothing about the socket.
                     if length < self.buffer.len() && !to_the_end && self.peer.tls.is_none() {
@@ -279,8 +280,10 @@ impl HttpEngine {
                 }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                Err(BROKEN) => return self.fail(index, ErrorClass::Tls, now, tally),
-                Err(_) => return self.fail(index, ErrorClass::Reset, now, tally),
+                Err(errno) => {
+                    let failure = connection.read_failure(errno);
+                    return self.fail(index, failure, now, tally);
+                }
             }
         }
         if self.schedule.is_some() {

@@ -16,6 +16,7 @@ use socket2::Socket;
 use super::block::Block;
 use super::outgoing::Outgoing;
 use crate::error_class::ErrorClass;
+use crate::reasons::{Failure, text};
 
 /// Returned by [`Tls::read`] if the peer violates the TLS protocol.
 pub(super) const BROKEN: Errno = Errno::PROTO;
@@ -43,12 +44,14 @@ impl Setup {
 /// State of one connection.
 pub(super) struct Tls {
     connection: ClientConnection,
+    /// Violation that [`Tls::read`] found, or the alert that it received.
+    pub(super) violation: Option<String>,
 }
 
 impl Tls {
     pub(super) fn new(setup: &Setup) -> std::io::Result<Self> {
         let connection = ClientConnection::new(Arc::clone(&setup.config), setup.name.clone());
-        connection.map(|connection| Self { connection }).map_err(std::io::Error::other)
+        connection.map(|connection| Self { connection, violation: None }).map_err(std::io::Error::other)
     }
 
     /// Continues the handshake as far as the socket allows; returns true once it is complete.
@@ -60,7 +63,10 @@ impl Tls {
             }
             match self.receive(socket) {
                 Ok(true) => {}
-                Ok(false) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(false) => {
+                    let why = "the server ended the connection within the handshake";
+                    return Err(std::io::Error::new(ErrorKind::InvalidData, why));
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => {
                     // Send the alert to the peer as well, if it still listens.
@@ -74,7 +80,9 @@ impl Tls {
     /// Reads once from the socket; `false` at its end.
     fn receive(&mut self, socket: &mut Socket) -> std::io::Result<bool> {
         let length = self.connection.read_tls(socket)?;
-        self.connection.process_new_packets().map_err(std::io::Error::other)?;
+        // An answer, if not a good one.
+        let invalid = |error| std::io::Error::new(ErrorKind::InvalidData, error);
+        self.connection.process_new_packets().map_err(invalid)?;
         Ok(length > 0)
     }
 
@@ -97,15 +105,16 @@ impl Tls {
         socket: &mut Socket,
         outgoing: &mut Outgoing,
         block: &Block,
-    ) -> Result<(), ErrorClass> {
+    ) -> Result<(), Failure> {
+        let broken = |error: std::io::Error| Failure::new(ErrorClass::Reset, text(&error));
         loop {
-            self.send(socket).map_err(|_| ErrorClass::Reset)?;
+            self.send(socket).map_err(broken)?;
             let pending = outgoing.pending(block);
             if pending.is_empty() || self.connection.wants_write() {
                 return Ok(());
             }
             // Into memory: an error would be a bug of this program.
-            let taken = self.connection.writer().write(pending).map_err(|_| ErrorClass::Reset)?;
+            let taken = self.connection.writer().write(pending).map_err(broken)?;
             outgoing.written(taken, block);
         }
     }
@@ -120,13 +129,19 @@ impl Tls {
                 Err(_) => return Ok(0),
             }
             match self.receive(socket) {
-                Ok(_) => self.send(socket).map_err(|_| Errno::CONNRESET)?,
+                Ok(_) => {
+                    self.send(socket)
+                        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET))?;
+                }
                 Err(error) => {
                     return Err(match error.kind() {
                         ErrorKind::WouldBlock => Errno::AGAIN,
                         ErrorKind::Interrupted => Errno::INTR,
-                        ErrorKind::Other | ErrorKind::InvalidData => BROKEN,
-                        _ => Errno::CONNRESET,
+                        ErrorKind::Other | ErrorKind::InvalidData => {
+                            self.violation = Some(error.to_string());
+                            BROKEN
+                        }
+                        _ => Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET),
                     });
                 }
             }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use super::talk::{Failure, Heard, Talk, number_of};
+use super::talk::{Heard, Talk, number_of};
 use super::{check_depth, exchange};
 use crate::check::{SpecError, range, refuse_if};
 use crate::clock::Nanos;
@@ -12,6 +12,7 @@ use crate::error_class::ErrorClass;
 use crate::poller::Poller;
 use crate::protocol::{Definition, Opened};
 use crate::rcode::{self, Rcodes};
+use crate::reasons::Failure;
 use crate::session::LoadError;
 use crate::spec::Spec;
 use crate::thread::Worker;
@@ -289,7 +290,7 @@ mod tests {
 
     use super::{CUT_OFF, DnsQuestion, DnsTalk, Heard, MAX_NAME, RESPONSE, Spec, Talk, dns_path};
     use crate::error_class::ErrorClass;
-    use crate::udp::talk::Failure;
+    use crate::reasons::Failure;
 
     fn dns() -> DnsTalk {
         let question = |path: &str| path.parse::<DnsQuestion>().expect("a question");

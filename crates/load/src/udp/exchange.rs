@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::flow::{Echoed, Window};
 use super::flow_sockets;
-use super::talk::{Failure, Heard, Talk};
+use super::talk::{Heard, Talk};
 use super::train::Trains;
 use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
@@ -125,7 +125,7 @@ impl Exchange {
                 Err(Errno::CONNREFUSED) => {
                     refused = true;
                     if flow.window.give_up_oldest().is_some() {
-                        tally.error(ErrorClass::Connect, 1);
+                        tally.failed(ErrorClass::Connect, &Errno::CONNREFUSED.into(), 1);
                     }
                 }
                 Err(_) => break,
@@ -159,8 +159,8 @@ impl Exchange {
                             *tally.datagrams.reordered.get_or_insert(0) += late;
                             flow.next_answer = flow.next_answer.max(number + 1);
                         }
-                        if let Some(Failure { class, reason }) = failure {
-                            tally.failed_for(class, reason, 1);
+                        if let Some(failure) = failure {
+                            tally.failed_for(failure, 1);
                         } else if from == since {
                             same += 1;
                         } else {
@@ -264,7 +264,7 @@ impl Exchange {
         if result == (0, Some(Errno::CONNREFUSED)) {
             // The error concerns an earlier datagram; none of these has been sent yet.
             if flow.window.give_up_oldest().is_some() {
-                tally.error(ErrorClass::Connect, 1);
+                tally.failed(ErrorClass::Connect, &Errno::CONNREFUSED.into(), 1);
             }
             result = self.trains.send(&flow.socket, &self.out, size, tally);
         }

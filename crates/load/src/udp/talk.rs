@@ -4,14 +4,7 @@
 use std::ops::Range;
 
 use crate::clock::Nanos;
-use crate::error_class::ErrorClass;
-
-/// Class of a bad response, and its reason, if the class says too little.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) class: ErrorClass,
-    pub(super) reason: Option<String>,
-}
+use crate::reasons::Failure;
 
 /// Meaning of an incoming datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]

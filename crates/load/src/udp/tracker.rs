@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use super::talk::{Failure, Greeting, Heard, Talk, number_of};
+use super::talk::{Greeting, Heard, Talk, number_of};
 use super::{check_depth, exchange};
 use crate::Random;
 use crate::check::SpecError;
@@ -13,7 +13,7 @@ use crate::destination::Destination;
 use crate::error_class::ErrorClass;
 use crate::poller::Poller;
 use crate::protocol::{Definition, Opened};
-use crate::reasons::shown;
+use crate::reasons::{Failure, shown};
 use crate::servers::bep15::{Answer, InfoHash, Request, Said};
 use crate::session::LoadError;
 use crate::spec::Spec;

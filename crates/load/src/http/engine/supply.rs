@@ -1,8 +1,10 @@
 //! Decides which connection sends the next request, in the closed and the open loop, and handles failed
 //! connections.
 
-use super::{EVENTS_A_CLOCK, ErrorClass, HttpEngine, Nanos, Phase, Tally};
+use super::{EVENTS_A_CLOCK, HttpEngine, Nanos, Phase, Tally};
+use crate::error_class::ErrorClass;
 use crate::event::Event;
+use crate::reasons::Failure;
 use crate::thread::TICKETS_PER_TURN;
 
 /// Outcome of a connection attempt.
@@ -97,8 +99,8 @@ impl HttpEngine {
 
     /// Writes the pending bytes of a connection.
     pub(super) fn flush(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
-        if let Err(class) = self.connections[index].flush(&self.block) {
-            self.refused(index, class, now, tally);
+        if let Err(failure) = self.connections[index].flush(&self.block) {
+            self.refused(index, failure, now, tally);
         }
     }
 
@@ -196,8 +198,8 @@ impl HttpEngine {
     }
 
     /// Gives up a connection; starts the next one at once if this one had responded.
-    pub(super) fn fail(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
-        self.connections[index].fail(class, now, self.timeout, &self.block, tally);
+    pub(super) fn fail(&mut self, index: usize, failure: Failure, now: Nanos, tally: &mut Tally) {
+        self.connections[index].fail(failure, now, self.timeout, &self.block, tally);
         self.again(index, now, tally);
     }
 
@@ -269,12 +271,14 @@ impl HttpEngine {
                 self.deadlines.make(index, self.deadline(since));
                 continue;
             }
-            let class = match self.connections[index].phase {
-                Phase::Connecting { .. } => ErrorClass::Connect,
-                Phase::Greeting { .. } => ErrorClass::Tls,
-                Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout,
+            let failure = match self.connections[index].phase {
+                Phase::Connecting { .. } => Failure::new(ErrorClass::Connect, "no answer within the timeout"),
+                Phase::Greeting { .. } => {
+                    Failure::new(ErrorClass::Tls, "no end of the handshake within the timeout")
+                }
+                Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout.into(),
             };
-            self.fail(index, class, now, tally);
+            self.fail(index, failure, now, tally);
         }
         for _ in 0..TICKETS_PER_TURN {
             let Some(index) = self.retries.due(now) else { break };

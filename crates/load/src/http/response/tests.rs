@@ -57,6 +57,40 @@ fn chunked_answers() {
     }
 }
 
+/// Where, what, and how it begins: without them a user has to capture the traffic.
+#[test]
+fn a_fault_says_where_and_shows_the_bytes() {
+    let fault = |text: &str, size: usize| {
+        let mut parser = any(false);
+        for mut piece in text.as_bytes().chunks(size) {
+            while !piece.is_empty() {
+                if parser.next(&mut piece).is_err() {
+                    return parser.reason().expect("a reason");
+                }
+            }
+        }
+        parser.finish().expect_err("a fault");
+        parser.reason().expect("a reason")
+    };
+    for size in [1, 7, 1_000] {
+        let ssh = fault("SSH-2.0-OpenSSH_9.2\r\n", size);
+        assert!(ssh.starts_with("not an HTTP/1 response at byte 0; it begins `S"), "{ssh}");
+        let good = "HTTP/1.1 100 Continue\r\n\r\n";
+        let field = fault(&format!("{good}HTTP/1.1 200 OK\r\nA\u{1}: b\r\n\r\n"), size);
+        assert_eq!(field, r"invalid field name at byte 18; it begins `HTTP/1.1 200 OK\r\nA\x01: b\r\n\r\n`");
+        let length = fault("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", size);
+        assert!(length.starts_with("invalid Content-Length"), "{length}");
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunk = fault(&format!("{head}5\r\nhelloX"), size);
+        assert_eq!(chunk, format!("no line end after a chunk at byte {}; there is `X`", head.len() + 8));
+        assert_eq!(
+            fault("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhell", size),
+            "5 bytes of the body are missing"
+        );
+        assert_eq!(fault("HTTP/1.1 2", size), "within the head, after 10 bytes");
+    }
+}
+
 /// Without a length the response to GET ends with its connection; that to HEAD has no body.
 #[test]
 fn an_answer_to_head_needs_no_length() {

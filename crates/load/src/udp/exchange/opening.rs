@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::Exchange;
 use crate::clock::{MILLISECOND, Nanos};
+use crate::error_class::ErrorClass;
 use crate::poller::Ready;
 use crate::tally::Tally;
 use crate::udp::talk::{Greeting, Heard};
@@ -67,6 +68,11 @@ impl Exchange {
             match open {
                 _ if open == self.flows.len() => return Ok(()),
                 0 if now >= until && refused => return Err(Errno::CONNREFUSED.into()),
+                0 if now >= until && !uncounted.reasons.is_empty() => {
+                    let (reason, _) = uncounted.reasons.of(ErrorClass::Connect)[0];
+                    let text = format!("it gives no connection id: {reason}");
+                    return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
+                }
                 0 if now >= until && uncounted.datagrams.receives > 0 => {
                     return Err(strange(&self.buffer[..self.last]));
                 }
