@@ -165,7 +165,6 @@ impl Session {
                 glances: AtomicU64::new(0),
                 slow_from: AtomicU64::new(Nanos::MAX),
                 stop: AtomicBool::new(false),
-                drain: AtomicBool::new(false),
                 done: AtomicBool::new(false),
                 reset: AtomicBool::new(false),
                 skip: AtomicBool::new(false),
@@ -306,7 +305,7 @@ impl Session {
         }
     }
 
-    /// Stops sending, waits up to 200 ms for outstanding responses, and returns everything since the last
+    /// Stops sending, waits up to 150 ms for outstanding responses, and returns everything since the last
     /// mark. Its length includes that wait: a caller that needs a rate must mark first.
     pub fn stop(mut self) -> Interval {
         self.end_threads();
@@ -315,7 +314,6 @@ impl Session {
     }
 
     fn end_threads(&mut self) {
-        self.threads.iter().for_each(|thread| thread.control.drain.store(true, Ordering::Release));
         self.signal_stop();
         self.threads.iter_mut().for_each(Running::join);
     }

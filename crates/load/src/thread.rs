@@ -28,8 +28,8 @@ use rxlab_sys::{clock_ns, enter_netns, pin_thread, thread_ran_and_waited_ns, thr
 pub(super) const TICKETS_PER_TURN: usize = 256;
 /// Longest time without a new connection before the load begins.
 pub(super) const WARM_UP: Nanos = 1500 * MILLISECOND;
-/// Longest wait for outstanding responses at the end.
-const DRAIN: Nanos = 200 * MILLISECOND;
+/// Longest wait for outstanding responses at the end: Ctrl-C ends a load within 0.2 s.
+const DRAIN: Nanos = 150 * MILLISECOND;
 
 /// Interval of timeout checks: fine enough for the timeout, coarse enough to cost nothing.
 pub(super) fn sweep_period(timeout: Nanos) -> Nanos {
@@ -42,8 +42,6 @@ pub(super) struct Control {
     /// Cuts requested so far.
     pub(super) cuts: AtomicU64,
     pub(super) stop: AtomicBool,
-    /// Set before `stop` where what still arrives is counted.
-    pub(super) drain: AtomicBool,
     /// Counts so far requested.
     pub(super) glances: AtomicU64,
     /// Latency from which a request counts as slow in them; [`Nanos::MAX`] = none does.
@@ -219,8 +217,7 @@ impl Worker {
         if let Some(schedule) = engine.schedule() {
             schedule.close(self.clock.now());
         }
-        let wait = if self.control.drain.load(Ordering::Acquire) { DRAIN } else { 0 };
-        let drained = self.clock.now() + wait;
+        let drained = self.clock.now() + DRAIN;
         while engine.in_flight() > 0 && self.clock.now() < drained {
             engine.turn(&mut tally);
         }
