@@ -17,8 +17,8 @@ use crate::error::{CommandError, Kind, Result};
 use cpus::Cpus;
 use rxlab_base::units::parse_duration;
 use rxlab_load::{
-    Body, ConnectTo, Header, LoadError, Pacing, Promql, Rate, Rcodes, Report, Session, Spec, Statuses, Url,
-    parse_paths, render,
+    Body, ConnectTo, Header, LoadError, Pacing, Pattern, Pointed, Promql, Rate, Rcodes, Report, Session,
+    Spec, Statuses, Url, csv, distribution, parse_paths, render,
 };
 use rxlab_sys::{Host, LiveHost, netns_path};
 use rxlab_trial::search::margins::judge;
@@ -68,6 +68,12 @@ pub struct Args {
     /// Count responses whose status is expected but whose body differs from this as errors; @FILE reads it from a file
     #[arg(long, value_name = "TEXT")]
     expect_body: Option<String>,
+    /// Count responses whose body has no match of this regular expression as errors
+    #[arg(long, value_name = "REGEX")]
+    expect_match: Option<Pattern>,
+    /// Count responses without this value in their JSON body as errors: /KEY/... (a JSON pointer), or /KEY/...=VALUE
+    #[arg(long, value_name = "POINTER")]
+    expect_json: Option<Pointed>,
     /// Announce to a BitTorrent tracker: count responses with a failure reason as errors, and add a query to
     /// a URL without one
     #[arg(long, conflicts_with = "expect_body")]
@@ -87,9 +93,18 @@ pub struct Args {
     /// Connect to this unix socket instead of the URL's host and port
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// With https://: trust these root certificates (PEM) instead of those of the system
+    /// With https://: trust these certificates (PEM) instead of those of the system; a server's own will do
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// With https://: this client's certificate and its chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// With https://: resume earlier sessions instead of a full handshake for each connection
+    #[arg(long)]
+    tls_resume: bool,
     /// With https://: accept any certificate
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
@@ -128,7 +143,10 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value_t, requires = "open loop")]
     pacing: Pacing,
     /// Search for the highest rate that keeps the limits of --slo; --for is the length of one run [default: 1s]
-    #[arg(long, requires = "slo", conflicts_with_all = ["requests", "warm_up", "hdr_log", "prometheus"])]
+    #[arg(
+        long, requires = "slo",
+        conflicts_with_all = ["requests", "warm_up", "hdr_log", "csv", "histogram", "prometheus"],
+    )]
     find_max: bool,
     /// Limits, separated by commas: p50, p90, p99, p99.9 or max below a time, and errors below a percentage:
     /// 'p99<5ms,errors<0.1%'. A load that misses one exits with 1
@@ -144,6 +162,12 @@ pub struct Args {
     /// Write the latencies of each second to this file, for HdrHistogram tools
     #[arg(long, value_name = "FILE")]
     hdr_log: Option<PathBuf>,
+    /// Write the figures of each second to this file, as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Show the distribution of the latencies
+    #[arg(long)]
+    histogram: bool,
     /// After the load, send --prometheus-query to this Prometheus (http://HOST:PORT) for the time of the load
     #[arg(long, value_name = "URL", requires = "prometheus_query")]
     prometheus: Option<Url>,
@@ -171,8 +195,8 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let length = args.rate.as_ref().and_then(Rate::length);
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
     let duration = args.duration.or(length).unwrap_or(default);
-    if args.hdr_log.is_some() && args.url.protocol.is_one_way() {
-        return Err(CommandError::usage("a one-way load has no latency for --hdr-log to record"));
+    if (args.hdr_log.is_some() || args.histogram) && args.url.protocol.is_one_way() {
+        return Err(CommandError::usage("a one-way load has no latency for --hdr-log or --histogram"));
     }
     if duration < Duration::from_millis(10) {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
@@ -183,6 +207,8 @@ pub fn run(global: &Global, args: &Args) -> Result {
         url: url(args),
         expect_status: args.expect_status.clone(),
         expect_body: args.expect_body.as_deref().map(body).transpose()?,
+        expect_match: args.expect_match.clone(),
+        expect_json: args.expect_json.clone(),
         announce: args.announce,
         method: args.method.clone(),
         headers: args.header.clone(),
@@ -194,6 +220,9 @@ pub fn run(global: &Global, args: &Args) -> Result {
         edns: args.edns,
         unix: args.unix.clone(),
         ca: args.ca.clone(),
+        cert: args.cert.clone(),
+        key: args.key.clone(),
+        tls_resume: args.tls_resume,
         insecure: args.insecure,
         sources,
         source_ports,
@@ -266,7 +295,12 @@ pub fn run(global: &Global, args: &Args) -> Result {
     } else {
         Ok(())
     };
-    CommandError::after_output(ended, output::print(global, &report, || render(&report)))
+    let written =
+        args.csv.as_deref().map_or(Ok(()), |path| files::write(path, csv(&report.series).as_bytes()));
+    let text = || {
+        render(&report) + &if args.histogram { format!("\n{}", distribution(&report)) } else { String::new() }
+    };
+    CommandError::after_output(ended, output::print(global, &report, text).and(written))
 }
 
 /// Seed of random arrivals. The default derives from the machine's identity: arrivals of machines that run side by side

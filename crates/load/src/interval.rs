@@ -102,6 +102,8 @@ pub struct Interval {
     pub opened: u64,
     /// TLS handshakes that succeeded.
     pub handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub resumed: u64,
     /// Requests sent and unanswered at the end of the interval.
     pub in_flight: u64,
     /// One way: datagrams counted by the sink in the interval, from all senders; `None` without a sink that
@@ -221,6 +223,7 @@ impl Interval {
             add_counts(&mut total.events, &cut.tally.events);
             total.opened += cut.tally.opened;
             total.handshakes += cut.tally.handshakes;
+            total.resumed += cut.tally.resumed;
             add(&mut total.latency, &cut.tally.latency);
             add(&mut total.given_up, &cut.tally.given_up);
             add(&mut total.lag, &cut.tally.lag);
@@ -248,6 +251,7 @@ impl Interval {
             sent: total.sent,
             opened: total.opened,
             handshakes: total.handshakes,
+            resumed: total.resumed,
             in_flight: unanswered.in_flight,
             received: None,
             received_seconds: 0.0,
@@ -313,6 +317,7 @@ impl Interval {
         self.sent += more.sent;
         self.opened += more.opened;
         self.handshakes += more.handshakes;
+        self.resumed += more.resumed;
         self.bytes += more.bytes;
         add_counts(&mut self.statuses, &more.statuses);
         add_counts(&mut self.errors, &more.errors);

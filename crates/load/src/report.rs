@@ -237,6 +237,9 @@ pub struct Report {
     /// HTTPS: successful handshakes during the measurement, those of the initial connections excluded.
     #[serde(default)]
     pub handshakes: Option<u64>,
+    /// With resumption: those of the handshakes that resumed an earlier session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<u64>,
     /// Requests sent and unanswered at the end.
     pub in_flight: u64,
     /// Requests unanswered at the end: those in flight and, in the open loop, those due but not sent. They
@@ -367,6 +370,7 @@ impl Report {
             sent: interval.sent,
             opened: spec.url.protocol.is_stream().then_some(interval.opened),
             handshakes: spec.url.tls.then_some(interval.handshakes),
+            resumed: spec.tls_resume.then_some(interval.resumed),
             in_flight: interval.in_flight,
             unanswered: interval.unanswered.len(),
             given_up: interval.given_up.len(),

@@ -10,6 +10,7 @@ use super::body::Body;
 use super::check::MAX_THREADS;
 use super::clock::Nanos;
 use super::connect_to::ConnectTo;
+use super::expected::{Pattern, Pointed};
 use super::header::Header;
 use super::pacing::Pacing;
 use super::rate::Rate;
@@ -52,6 +53,12 @@ pub struct Spec {
     /// HTTP: body of every good response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_body: Option<Body>,
+    /// HTTP: matches in the body of every good response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_match: Option<Pattern>,
+    /// HTTP: value in the JSON body of every good response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_json: Option<Pointed>,
     /// HTTP: responses come from a tracker; a failure reason counts as an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub announce: bool,
@@ -73,6 +80,15 @@ pub struct Spec {
     /// HTTPS: file of root certificates (PEM), instead of those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
+    /// HTTPS: file of the client's certificate and its chain (PEM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// HTTPS: file of the key of `cert` (PEM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// HTTPS: resume earlier sessions instead of full handshakes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls_resume: bool,
     /// HTTPS: accept any certificate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
@@ -168,6 +184,8 @@ impl Spec {
             paths: Vec::new(),
             expect_status: Statuses::default(),
             expect_body: None,
+            expect_match: None,
+            expect_json: None,
             announce: false,
             no_keepalive: false,
             connect_to: None,
@@ -175,6 +193,9 @@ impl Spec {
             edns: None,
             unix: None,
             ca: None,
+            cert: None,
+            key: None,
+            tls_resume: false,
             insecure: false,
             sources: Vec::new(),
             source_ports: Vec::new(),

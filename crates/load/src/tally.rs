@@ -24,6 +24,8 @@ pub(super) struct Tally {
     pub(super) opened: u64,
     /// TLS handshakes that succeeded.
     pub(super) handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub(super) resumed: u64,
     pub(super) errors: BTreeMap<ErrorClass, u64>,
     /// Those of `errors` that ended no request in `sent`: failed attempts to connect without one, datagrams that the kernel
     /// refused, and requests given up before they were sent.
@@ -62,6 +64,7 @@ impl Tally {
             sent: 0,
             opened: 0,
             handshakes: 0,
+            resumed: 0,
             errors: BTreeMap::new(),
             not_sent: 0,
             reasons: Reasons::default(),

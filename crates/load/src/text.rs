@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::datagrams::Datagrams;
+use super::histogram::decode;
 use super::interval::ThreadCpu;
 use super::report::{LatencyReport, Limit, Percentile, Report};
 use super::saturation::Saturation;
@@ -53,7 +54,8 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         row(out, "connections", &counted(opened, "opened during the load"))?;
     }
     if let Some(handshakes) = report.handshakes {
-        row(out, "TLS", &counted(handshakes, "handshakes"))?;
+        let resumed = report.resumed.map_or_else(String::new, |n| format!(", {} resumed", grouped(n as f64)));
+        row(out, "TLS", &(counted(handshakes, "handshakes") + &resumed))?;
     }
     if report.bytes_received > 0 {
         let (all, rate) = (report.bytes_received as f64, report.bytes_per_second);
@@ -129,6 +131,38 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
         Some(why) => row(out, "", &format!("sent one by one: trains not possible on this path ({why})")),
         None => Ok(()),
     }
+}
+
+/// Bars of the latencies of a report, each for twice the time of the one before, and their share: within 80 columns.
+pub fn distribution(report: &Report) -> String {
+    /// Columns of the longest bar.
+    const BAR: usize = 40;
+    let Some(latency) = decode(&report.histograms.latency).filter(|latency| !latency.is_empty()) else {
+        return String::new();
+    };
+    // From a power of two of nanoseconds, so that loads can be compared.
+    let first = latency.min().max(1).next_power_of_two();
+    let mut bins: Vec<(u64, u64)> = Vec::new();
+    let mut below = first;
+    while bins.last().is_none_or(|_| below / 2 <= latency.max()) {
+        let from = if bins.is_empty() { 0 } else { below / 2 };
+        bins.push((below, latency.count_between(from, below - 1)));
+        below *= 2;
+    }
+    let most = bins.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let mut out = format!("  {:<12}of requests with a good response\n", "latency");
+    for (below, count) in bins {
+        let length = (count * BAR as u64).div_ceil(most.max(1)) as usize;
+        let share = 100.0 * count as f64 / latency.len() as f64;
+        let line = format!(
+            "  {:>12} {share:>8.3} % {}",
+            format!("< {}", duration(below as f64 / 1e3)),
+            "#".repeat(length)
+        );
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
 }
 
 /// Describes the load in one line: `64 connections, 1 thread, closed loop, timeout 2s`.
@@ -378,7 +412,7 @@ fn grouped(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{WIDTH, bytes, duration, grouped, render, words_in_lines};
+    use super::{WIDTH, bytes, distribution, duration, grouped, render, words_in_lines};
     use crate::interval::Interval;
     use crate::tally::{Cut, Taken, Tally, Unanswered};
     use crate::{ErrorClass, Rate, Report, Spec};
@@ -394,6 +428,20 @@ mod tests {
         let late = "client-limited: sends were late by 5325 us at p99, 357 % of the latency";
         assert_eq!(words_in_lines(late, WIDTH), [&late[..late.len() - 8], "latency"]);
         assert_eq!((duration(12.34), duration(1_500.0)), ("12.3 us".to_owned(), "1.50 ms".to_owned()));
+    }
+
+    #[test]
+    fn the_bars_have_every_request() {
+        let mut tally = Tally::new();
+        (0..900).for_each(|i| tally.complete(50_000 + i));
+        (0..100).for_each(|_| tally.complete(3_000_000));
+        let report = Report::new(
+            &Spec::new("http://h:1/".parse().expect("a URL")),
+            &Interval::from_cuts(&[Cut::second(tally)], &[None]),
+        );
+        let text = distribution(&report);
+        insta::assert_snapshot!(text);
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 
     #[test]

@@ -42,6 +42,13 @@ fn results_are_written_read_and_merged() {
         .filter(|entry| matches!(entry.as_ref().expect("a log"), LogEntry::Interval(_)));
     assert_eq!(intervals.count(), 2);
 
+    // One row for each second, and every request in one of the bars.
+    let rows = file("seconds.csv");
+    let text = rxlab(&["load", &url, "--for", "1100ms", "--csv", &rows, "--histogram"]).exits(0);
+    assert!(text.contains(" % ####") && text.lines().all(|line| line.len() <= 80), "{text}");
+    let rows = std::fs::read_to_string(rows).expect("written");
+    assert_eq!((rows.lines().count(), rows.starts_with("at_s,seconds,requests,")), (3, true), "{rows}");
+
     // Merged exactly.
     for (name, report) in [("a", &open), ("b", &closed)] {
         std::fs::write(file(name), report.to_string()).expect("written");

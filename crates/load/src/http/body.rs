@@ -4,10 +4,20 @@ use std::sync::Arc;
 
 use super::bencode;
 use crate::error_class::ErrorClass;
+use crate::expected::{Pattern, Pointed};
 use crate::reasons::{Failure, SHOWN, shown};
 
-/// Longest tracker response that is read.
-const MAX_ANNOUNCE: usize = 256 * 1024;
+/// Longest body that is kept to be examined.
+const MOST: usize = 1024 * 1024;
+
+/// What a whole body has to be.
+#[derive(Debug, Clone)]
+pub(super) enum Test {
+    /// A tracker's response.
+    Announce,
+    Match(Pattern),
+    Json(Pointed),
+}
 
 /// Expected body, and the state of the current one.
 #[derive(Debug, Clone)]
@@ -16,8 +26,8 @@ pub(super) enum Check {
     Any,
     /// Exactly these bytes, of which `at` have arrived; `other` is what came instead of the next one.
     Exact { expected: Arc<[u8]>, at: usize, other: Vec<u8> },
-    /// A tracker's response, kept until complete in a reused buffer.
-    Announce { body: Vec<u8>, over: bool },
+    /// Kept until complete, in a reused buffer.
+    Whole { body: Vec<u8>, over: bool, test: Test },
 }
 
 impl Check {
@@ -25,8 +35,8 @@ impl Check {
         Check::Exact { expected, at: 0, other: Vec::new() }
     }
 
-    pub(super) fn announce() -> Self {
-        Check::Announce { body: Vec::new(), over: false }
+    pub(super) fn whole(test: Test) -> Self {
+        Check::Whole { body: Vec::new(), over: false, test }
     }
 
     /// Starts the next body.
@@ -37,7 +47,7 @@ impl Check {
                 *at = 0;
                 other.clear();
             }
-            Check::Announce { body, over } => {
+            Check::Whole { body, over, .. } => {
                 body.clear();
                 *over = false;
             }
@@ -58,8 +68,8 @@ impl Check {
                 // One byte more than is shown says that there is more.
                 other.extend_from_slice(&bytes[..bytes.len().min(SHOWN + 1 - other.len().min(SHOWN + 1))]);
             }
-            Check::Announce { body, over } => {
-                *over |= body.len() + bytes.len() > MAX_ANNOUNCE;
+            Check::Whole { body, over, .. } => {
+                *over |= body.len() + bytes.len() > MOST;
                 if !*over {
                     body.extend_from_slice(bytes);
                 }
@@ -76,12 +86,21 @@ impl Check {
                 missing => format!("ends {missing} bytes early"),
             },
             Check::Exact { at, other, .. } => format!("differs from byte {at} on: `{}`", shown(other)),
-            Check::Announce { over: true, .. } => format!("longer than {MAX_ANNOUNCE} bytes"),
-            Check::Announce { body, .. } => match bencode::failure(body) {
-                Some(None) => return None,
-                Some(Some(reason)) => return Some(Failure::new(ErrorClass::TrackerError, shown(reason))),
-                None => format!("not a bencoded dictionary: `{}`", shown(body)),
-            },
+            Check::Whole { over: true, .. } => format!("longer than {MOST} bytes"),
+            Check::Whole { body, test, .. } => {
+                let why = match test {
+                    Test::Match(pattern) => pattern.failure(body)?,
+                    Test::Json(pointed) => pointed.failure(body)?,
+                    Test::Announce => match bencode::failure(body) {
+                        Some(reason) => {
+                            let reason = shown(reason?);
+                            return Some(Failure::new(ErrorClass::TrackerError, reason));
+                        }
+                        None => "not a bencoded dictionary:".to_owned(),
+                    },
+                };
+                format!("{why} `{}`", shown(body))
+            }
         };
         Some(Failure::new(ErrorClass::Body, reason))
     }
@@ -91,7 +110,7 @@ impl Check {
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{Check, ErrorClass};
+    use super::{Check, ErrorClass, Test};
 
     fn error<'a>(check: &mut Check, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<ErrorClass> {
         check.begin();
@@ -103,7 +122,7 @@ mod tests {
     #[test]
     fn a_failure_says_what_differs() {
         let mut exact = Check::exact(b"hello world".to_vec().into());
-        let mut announce = Check::announce();
+        let mut announce = Check::whole(Test::Announce);
         let reason = |check: &mut Check, body: &[u8]| {
             error(check, body.chunks(5));
             check.failure().and_then(|failure| failure.reason).unwrap_or_default()
@@ -117,11 +136,11 @@ mod tests {
 
     #[test]
     fn trackers_accept_refuse_or_talk_nonsense() {
-        let mut check = Check::announce();
+        let mut check = Check::whole(Test::Announce);
         assert_eq!(error(&mut check, [&b"d8:inter"[..], b"vali9ee"]), None);
         assert_eq!(error(&mut check, [&b"d14:failure reason1:xe"[..]]), Some(ErrorClass::TrackerError));
         assert_eq!(error(&mut check, [&b"hello"[..]]), Some(ErrorClass::Body));
-        assert_eq!(error(&mut check, [&vec![b'x'; 300_000][..]; 2]), Some(ErrorClass::Body));
+        assert_eq!(error(&mut check, [&vec![b'x'; 600_000][..]; 2]), Some(ErrorClass::Body));
         assert_eq!(error(&mut check, [&b"de"[..]]), None, "it starts over");
     }
 

@@ -114,6 +114,11 @@ impl Connection {
         }
     }
 
+    /// True if TLS resumed an earlier session.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_resumed())
+    }
+
     pub(super) fn outstanding(&self) -> usize {
         self.waiting.len()
     }

@@ -63,12 +63,17 @@ impl Definition for Http {
             "--unix",
             "--ca",
             "--insecure",
+            "--cert",
+            "--key",
+            "--tls-resume",
             "--method",
             "--header",
             "--body",
             "--urls",
             "--expect-status",
             "--expect-body",
+            "--expect-match",
+            "--expect-json",
             "--announce",
         ]
     }
@@ -79,9 +84,10 @@ impl Definition for Http {
             "--urls gives the paths: give the URL itself without a path",
         )?;
         refuse_if(
-            !spec.url.tls && (spec.ca.is_some() || spec.insecure),
-            "--ca and --insecure are for https:// only",
+            !spec.url.tls && (spec.ca.is_some() || spec.insecure || spec.cert.is_some() || spec.tls_resume),
+            "--ca, --insecure, --cert and --tls-resume are for https:// only",
         )?;
+        refuse_if(spec.cert.is_some() != spec.key.is_some(), "--cert and --key need each other")?;
         if !is_method(&spec.method) {
             return range("--method", "a word such as GET, and not CONNECT".to_owned(), spec.method.clone());
         }
@@ -93,13 +99,20 @@ impl Definition for Http {
         for path in std::iter::once(&spec.url.path).chain(&spec.paths) {
             Template::parse(path)?;
         }
+        let expected = [
+            spec.expect_body.is_some(),
+            spec.expect_match.is_some(),
+            spec.expect_json.is_some(),
+            spec.announce,
+        ];
+        let expected = expected.into_iter().filter(|is_given| *is_given).count();
         refuse_if(
-            (spec.expect_body.is_some() || spec.announce) && spec.method == "HEAD",
-            "--expect-body and --announce do not work with HEAD: no body",
+            expected > 0 && spec.method == "HEAD",
+            "--expect-body, --expect-match, --expect-json and --announce do not work with HEAD: no body",
         )?;
         refuse_if(
-            spec.expect_body.is_some() && spec.announce,
-            "--expect-body and --announce exclude each other",
+            expected > 1,
+            "--expect-body, --expect-match, --expect-json and --announce exclude each other",
         )?;
         refuse_if(spec.no_keepalive && spec.pipeline != 1, "--pipeline does not work with --no-keepalive")?;
         refuse_if(spec.unix.is_some() && !spec.sources.is_empty(), "--source does not work with --unix")?;
@@ -120,7 +133,7 @@ impl Definition for Http {
 
 /// Prepares the requests of `spec`, and TLS if it is used.
 pub(crate) fn prepare(spec: &Spec) -> Result<Shared, String> {
-    let setup = || TlsSetup::new(trust::config(spec)?, &spec.url.host);
+    let setup = || TlsSetup::new(trust::config(spec)?, spec);
     Ok(Shared::new(spec, spec.url.tls.then(setup).transpose()?))
 }
 

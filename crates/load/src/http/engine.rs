@@ -210,6 +210,7 @@ impl HttpEngine {
                         tally.opened += 1;
                         self.reached = now;
                         tally.handshakes += u64::from(self.peer.tls.is_some());
+                        tally.resumed += u64::from(connection.is_resumed());
                         if self.only_opens {
                             connection.opened(now, &self.block, tally);
                             self.again(index, now, tally);

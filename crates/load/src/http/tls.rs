@@ -1,6 +1,6 @@
 //! TLS of a connection: the handshake, and bytes between the socket and the HTTP above it.
 //!
-//! Every connection makes a full handshake: with session resumption its cost would depend on the run
+//! Every connection makes a full handshake unless the load asks for resumption: its cost would depend on the connections
 //! before.
 
 use std::io::{ErrorKind, Read, Write};
@@ -10,16 +10,20 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 use socket2::Socket;
 
 use super::block::Block;
 use super::outgoing::Outgoing;
 use crate::error_class::ErrorClass;
 use crate::reasons::{Failure, text};
+use crate::spec::Spec;
 
 /// Returned by [`Tls::read`] if the peer violates the TLS protocol.
 pub(super) const BROKEN: Errno = Errno::PROTO;
+
+/// Servers whose sessions are kept; a load has one.
+const SESSIONS: usize = 8;
 
 /// State shared by all connections of a load.
 #[derive(Debug, Clone)]
@@ -29,13 +33,18 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// For connections to `host`. Fails if `host` is not a valid server name.
-    pub(crate) fn new(mut config: ClientConfig, host: &str) -> Result<Self, String> {
+    /// For connections to the host of `spec`. Fails if it is not a valid server name.
+    pub(crate) fn new(mut config: ClientConfig, spec: &Spec) -> Result<Self, String> {
+        let host = &spec.url.host;
         let name = match host.parse::<IpAddr>() {
             Ok(address) => ServerName::from(address),
-            Err(_) => ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?,
+            Err(_) => ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?,
         };
-        config.resumption = Resumption::disabled();
+        config.resumption = match spec.tls_resume {
+            // A ticket of TLS 1.3 is used once: each connection leaves some for the next.
+            true => Resumption::in_memory_sessions(SESSIONS),
+            false => Resumption::disabled(),
+        };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), name })
     }
@@ -52,6 +61,11 @@ impl Tls {
     pub(super) fn new(setup: &Setup) -> std::io::Result<Self> {
         let connection = ClientConnection::new(Arc::clone(&setup.config), setup.name.clone());
         connection.map(|connection| Self { connection, violation: None }).map_err(std::io::Error::other)
+    }
+
+    /// True if the handshake resumed an earlier session.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Continues the handshake as far as the socket allows; returns true once it is complete.

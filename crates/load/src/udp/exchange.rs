@@ -316,6 +316,7 @@ impl Engine for Exchange {
         if now >= self.next_sweep {
             for index in 0..self.flows.len() {
                 while let Some(from) = self.flows[index].window.expire(now, self.timeout) {
+                    self.talk.lost(index);
                     tally.timed_out(1, now.saturating_sub(from));
                 }
                 if self.running {

@@ -59,6 +59,9 @@ pub(super) trait Talk {
         true
     }
 
+    /// A request of a flow was given up without an answer.
+    fn lost(&mut self, _flow: usize) {}
+
     /// Writes the message a flow has to send before its requests, or again during them, if it is time.
     fn greet(&mut self, _flow: usize, _now: Nanos, _out: &mut Vec<u8>) -> Greeting {
         Greeting::Nothing
