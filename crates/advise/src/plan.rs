@@ -13,6 +13,7 @@ mod prediction;
 mod share;
 mod spread;
 mod step;
+mod throughput;
 mod topology;
 
 pub use cost::basis;

@@ -115,6 +115,7 @@ impl Spec {
     fn check_options(&self) -> Result<(), SpecError> {
         let own = [
             ("--requests", self.requests.is_some()),
+            ("--http2", self.http2),
             ("--no-keepalive", self.no_keepalive),
             ("--expect-rcode", !self.expect_rcode.is_default()),
             ("--edns", self.edns.is_some()),

@@ -134,6 +134,15 @@ impl Tally {
         *self.statuses.entry(status).or_default() += count;
     }
 
+    /// Counts `count` > 0 complete HTTP responses, as good unless there is a `failure`.
+    pub(super) fn answered(&mut self, status: u16, failure: Option<Failure>, count: usize, latency: Nanos) {
+        self.status(status, count as u64);
+        match failure {
+            None => self.complete_all(count, latency),
+            Some(failure) => self.failed_for(failure, count),
+        }
+    }
+
     /// Counts `count` errors, possibly none.
     pub(super) fn error(&mut self, class: ErrorClass, count: usize) {
         if count == 0 {

@@ -122,18 +122,27 @@ struct Flags {
 enum Search {
     /// RPS masks
     Rps,
+    /// RFS tables
+    Rfs,
+    /// CPUs of interrupts
+    IrqPlacement,
     /// Interrupt moderation
     Moderation,
     /// Numbers of queues
     Queues,
+    /// Kernel threads that poll
+    ThreadedNapi,
 }
 
 impl From<Search> for Searched {
     fn from(search: Search) -> Self {
         match search {
             Search::Rps => Self::Rps,
+            Search::Rfs => Self::Rfs,
+            Search::IrqPlacement => Self::IrqPlacement,
             Search::Moderation => Self::Moderation,
             Search::Queues => Self::Queues,
+            Search::ThreadedNapi => Self::ThreadedNapi,
         }
     }
 }

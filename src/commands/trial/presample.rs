@@ -16,8 +16,8 @@ use rxlab_trial::spec::{self, Design, Seconds, Spec};
 use rxlab_trial::verdict;
 use rxlab_trial::workload::Driver;
 
-/// Length of the sample that chooses the metric.
-const LOOK: Duration = Duration::from_secs(1);
+/// Length of the sample that chooses the metric, and the candidates of a search.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// Result of a sample before the trial.
 #[derive(Default)]

@@ -3,10 +3,12 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
+use super::presample::LOOK;
 use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
-use crate::commands::{apply, load, output};
+use crate::commands::{apply, load, look, output};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::plan::candidates;
 use rxlab_base::units::CpuMask;
@@ -53,13 +55,26 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
     Ok(Ready { arms, prediction, planned: None, meter, checks, queries, driver })
 }
 
-/// Makes the candidates of a search from the machine, if the specification only describes them.
-pub(super) fn make_candidates(machine: &Machine, spec: &mut Spec, is_shown: bool) -> Result {
+/// Makes the candidates of a search from the machine and its live traffic, if the specification only describes them.
+pub(super) fn make_candidates(
+    machine: &Machine,
+    spec: &mut Spec,
+    is_shown: bool,
+    stop: &AtomicBool,
+) -> Result {
     let Some(wanted) = spec.candidates.take() else { return Ok(()) };
     let nic = machine::nic(&machine.model, &wanted.nic)?;
-    let made = candidates::candidates(&machine.model, nic, wanted.of)
+    // A recording has no rates; neither has a load before it starts.
+    let sampled = spec.workload.live.then(|| look::for_a_while(&machine.host, LOOK, spec.probe.budget, stop));
+    let rates = sampled.and_then(Result::ok).map(|(_, rates)| rates).unwrap_or_default();
+    let made = candidates::candidates(&machine.model, &rates, nic, wanted.of)
         .map_err(|why| CommandError::usage(why).hint("[[arm]] tables give candidates by hand"))?;
-    spec.set_candidates(made);
+    let to_try: Vec<_> = made.to_try().cloned().collect();
+    if to_try.len() < 2 {
+        let message = format!("{} has fewer than two other values to try", nic.name);
+        return Err(CommandError::usage(message).hint("`rxlab trial run --set` tries a single one"));
+    }
+    spec.set_candidates(to_try);
     if is_shown {
         let mut out = output::stderr();
         spec.arm.iter().try_for_each(|arm| write!(out, "{}", trial_plan::arm(&arm.into())))?;

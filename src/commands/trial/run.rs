@@ -22,9 +22,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     args.after.check(spec.design.kind)?;
     leftovers::clear(global)?;
     let machine = machine::open(global)?;
-    // A plan prints them itself.
-    make_candidates(&machine, &mut spec, !args.plan_only && !global.json)?;
     let stop = place::stop_flag()?;
+    // A plan prints them itself.
+    make_candidates(&machine, &mut spec, !args.plan_only && !global.json, &stop)?;
     let mut ready = ready(global, &machine, &spec)?;
     if !args.plan_only {
         TrialDir::check_state(&global.state_dir)?;

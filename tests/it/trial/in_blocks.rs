@@ -5,6 +5,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use rxlab_stats::design::block;
 use rxlab_trial::blocks::{BlocksRecord, Effects, End};
+use rxlab_trial::store::TrialDir;
 
 use super::on_the_range::Stage;
 use super::{moving_workload, queues};
@@ -14,7 +15,7 @@ use crate::tree::Tree;
 const ID: &str = "0001-masks";
 
 fn record(state: &Path, id: &str) -> Option<BlocksRecord> {
-    super::saved(state, id)
+    TrialDir::open(state, id).ok()?.blocks().ok()?
 }
 
 /// Writes the specification of a factorial trial of two masks whose workload takes `pause` seconds. Returns its path.
@@ -92,7 +93,8 @@ fn a_search_confirms_its_winner_and_offers_it() {
     let text = tree.rxlab(&["trial", "run", &specification(&tree, "0", ARMS, "search")]).exits(0);
     assert!(text.starts_with("search masks: the winner helps\n"), "{text}");
     let words = text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
-    assert!(words.contains("two is the best of 3 candidates. In 6 fresh blocks: throughput +"), "{text}");
+    assert!(words.contains("two is the best of 3 candidates, ahead of the others by "), "{text}");
+    assert!(words.contains(" or more. In 6 fresh blocks: throughput +"), "{text}");
     assert!(words.contains("apply --set 'rps eth0/rx-0 = 2' --confirm 60s"), "{text}");
     assert!(text.contains("the machine is as it was before the trial"), "{text}");
     let record = record(&tree.state(), ID).expect("on disk");
@@ -158,7 +160,7 @@ fn a_search_makes_its_candidates_from_the_topology() {
     let tree = Tree::new();
     let flags = ["trial", "run", "--search", "rps", "--nic", "eth0", "--live", "--plan-only"];
     let text = tree.rxlab(&flags).says(0, "  design: a search\n");
-    assert!(text.contains("  node sets: rps eth0/rx-0 = 0-5; rps eth0/rx-1 = 0-5\n"), "{text}");
+    assert!(text.contains("  node-6 sets: rps eth0/rx-0 = 0-5; rps eth0/rx-1 = 0-5\n"), "{text}");
     assert!(!text.contains("off sets"), "it is off: {text}");
     tree.rxlab(&["trial", "run", "--search", "queues", "--nic", "veth0", "--live"])
         .says(2, "veth0 does not report its numbers of queues");
@@ -166,7 +168,7 @@ fn a_search_makes_its_candidates_from_the_topology() {
     tree.rxlab(&["trial", "run", &specification(&tree, "0", tables, "search")]).exits(0);
     let record = record(&tree.state(), ID).expect("on disk");
     let names: Vec<&str> = record.settings.iter().map(|named| named.name.as_str()).collect();
-    assert!(names.len() >= 4 && names.contains(&"node"), "{names:?}");
+    assert!(names.len() >= 4 && names.contains(&"node-6"), "{names:?}");
     assert_eq!(record.conclusion.expect("concluded").end, End::Complete);
     assert_eq!(queues(&tree), ["0", "0"]);
 }

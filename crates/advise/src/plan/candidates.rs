@@ -1,20 +1,36 @@
-//! Candidates of a search: for one kind of setting of an interface, the few values that its place in the machine
-//! suggests. All masks of n CPUs would be 2^n.
+//! Candidates of a search: for one kind of setting of an interface, the few values that its place in the machine and the
+//! work seen there suggest. All masks of n CPUs would be 2^n.
+//!
+//! A mask never has the CPU that receives while another is there. Sizes of masks can be searched on from the listed ones:
+//! [`Candidates::sized`].
+
+mod masks;
+pub(super) mod seen;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::step::channels;
-use super::topology::{CpuTopology, Domain};
-use rxlab_base::units::{CpuId, CpuMask, Fact, QueueId};
-use rxlab_path::constraints::{QueueLimit, changeable_queues, queue_limit};
-use rxlab_path::model::{Model, Nic, RxQueue};
-use rxlab_setting::{Setting, Target, set_text};
+pub use masks::Group;
 
-/// Most candidates of a search.
+use super::policy::{Options, Policy, Variable};
+use super::spread::unsteerable;
+use super::step::{channels, rfs};
+use rxlab_base::units::{CpuMask, Fact, QueueId};
+use rxlab_path::constraints::{QueueLimit, changeable_queues, queue_limit};
+use rxlab_path::model::{Model, Nic, NicKind, Rates};
+use rxlab_setting::{Plan, Setting, Target, set_text};
+
+/// Most candidates of a search, without the current value.
 pub const MAX_CANDIDATES: usize = 12;
 
 /// Delays of an interrupt in microseconds, from none to where latency suffers.
 const DELAYS: [u32; 6] = [0, 10, 20, 50, 100, 200];
+
+/// Name of the candidate that is set now, if it is not a usual one.
+const CURRENT: &str = "current";
 
 /// The kind of setting whose values are searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +38,16 @@ const DELAYS: [u32; 6] = [0, 10, 20, 50, 100, 200];
 pub enum Searched {
     /// RPS masks of all receive queues.
     Rps,
+    /// RFS tables.
+    Rfs,
+    /// CPUs of interrupts.
+    IrqPlacement,
     /// Interrupt moderation: adaptive, and fixed delays.
     Moderation,
+    /// Numbers of queues.
     Queues,
+    /// Kernel threads that poll.
+    ThreadedNapi,
 }
 
 /// A value to try.
@@ -32,136 +55,177 @@ pub enum Searched {
 pub struct Candidate {
     /// One word that no other candidate has.
     pub name: String,
+    /// What makes the machine so; empty for the value that is set now.
     pub settings: Vec<Setting>,
+    /// Of masks: index of the group, and number of CPUs of each queue's mask.
+    pub size: Option<(usize, usize)>,
 }
 
-/// Candidates for `nic`, without what is set now; an error says what the interface lacks.
-pub fn candidates(model: &Model, nic: &Nic, searched: Searched) -> Result<Vec<Candidate>, String> {
-    let mut found: Vec<Candidate> = Vec::new();
+impl Candidate {
+    /// True for the value that is set now.
+    pub fn is_current(&self) -> bool {
+        self.settings.is_empty()
+    }
+}
+
+/// Candidates for an interface.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidates {
+    /// Those to begin with: always the current value, and `off` if that is something else.
+    pub list: Vec<Candidate>,
+    /// Groups of CPUs whose sizes can be searched; none for what has no sizes.
+    pub groups: Vec<Group>,
+    /// CPUs that are in no mask because they receive now.
+    pub receiving: CpuMask,
+    nic: Nic,
+}
+
+impl Candidates {
+    /// Those that change something.
+    pub fn to_try(&self) -> impl Iterator<Item = &Candidate> {
+        self.list.iter().filter(|candidate| !candidate.is_current())
+    }
+
+    /// The candidate of a group with masks of `size` CPUs; `None` if the group has fewer.
+    pub fn sized(&self, group: usize, size: usize) -> Option<Candidate> {
+        let of = self.groups.get(group).filter(|of| (1..=of.most).contains(&size))?;
+        let masks = of.masks(size);
+        let settings = steer(&self.nic, &masks);
+        Some(Candidate { name: format!("{}-{size}", of.name), settings, size: Some((group, size)) })
+    }
+}
+
+/// Candidates for `nic`; an error says what the interface lacks.
+pub fn candidates(model: &Model, rates: &Rates, nic: &Nic, searched: Searched) -> Result<Candidates, String> {
+    let mut found =
+        Candidates { list: Vec::new(), groups: Vec::new(), receiving: CpuMask::new(), nic: nic.clone() };
     let all = match searched {
-        Searched::Rps => masks(model, nic),
-        Searched::Moderation => delays(nic),
-        Searched::Queues => queues(model, nic),
-    }?;
-    for candidate in all {
-        let is_new = found.iter().all(|other| other.settings != candidate.settings);
-        if is_new && !candidate.settings.is_empty() {
-            found.push(candidate);
+        Searched::Rps => masks(model, rates, &mut found)?,
+        Searched::Rfs => flows(model, rates, nic)?,
+        Searched::IrqPlacement => placements(model, rates, nic)?,
+        Searched::Moderation => delays(nic)?,
+        Searched::Queues => queues(model, nic)?,
+        Searched::ThreadedNapi => threads(nic)?,
+    };
+    // `off` may be the current value, and a usual size too.
+    let (current, others): (Vec<Candidate>, Vec<Candidate>) =
+        all.into_iter().partition(Candidate::is_current);
+    let current = current.into_iter().next().unwrap_or(Candidate {
+        name: CURRENT.to_owned(),
+        settings: Vec::new(),
+        size: None,
+    });
+    found.list.push(current);
+    for candidate in others {
+        let is_new = found.list.iter().all(|other| other.settings != candidate.settings);
+        if is_new && found.list.len() <= MAX_CANDIDATES {
+            found.list.push(candidate);
         }
     }
-    if found.len() < 2 {
-        return Err(format!("{} has fewer than two other values to try", nic.name));
+    if found.list.len() < 2 {
+        return Err(format!("{} has no other value to try", nic.name));
     }
-    found.truncate(MAX_CANDIDATES);
     Ok(found)
 }
 
-/// RPS off; CPUs of the interrupt's cache, of its node, some of those, whole cores, another node, all.
-fn masks(model: &Model, nic: &Nic) -> Result<Vec<Candidate>, String> {
-    let topology = CpuTopology::new(model);
-    let homes: CpuMask = nic.rx.iter().filter_map(|queue| home(model, queue)).collect();
-    if nic.rx.iter().all(|queue| queue.rps_cpus.known().is_none()) {
+fn plain(name: impl Into<String>, settings: Vec<Setting>) -> Candidate {
+    Candidate { name: name.into(), settings, size: None }
+}
+
+/// RPS off, and masks of several sizes of each group: what a search begins with, the likeliest first.
+fn masks(model: &Model, rates: &Rates, found: &mut Candidates) -> Result<Vec<Candidate>, String> {
+    let nic = &found.nic;
+    if nic.rx.iter().any(|queue| queue.rps_cpus.known().is_none()) {
         return Err(format!("{} has no RPS masks", nic.name));
     }
-    let mut all = vec![of_queues(nic, "off", |_| CpuMask::new())];
-    let mut add = |name: String, mask: &dyn Fn(&Around<'_>) -> Vec<CpuId>| {
-        let around = |queue: &RxQueue| Around::new(model, &topology, nic, home(model, queue), &homes);
-        let chosen = |queue: &RxQueue| around(queue).map_or_else(Vec::new, |around| mask(&around));
-        // A mask that some queue cannot have is no candidate.
-        if nic.rx.iter().all(|queue| !chosen(queue).is_empty()) {
-            all.push(of_queues(nic, &name, |queue| chosen(queue).into_iter().collect()));
+    if nic.kind == NicKind::Loopback {
+        return Err(format!("{} receives inside the sender's system call", nic.name));
+    }
+    if let Some(why) = unsteerable(model, rates, nic) {
+        return Err(why);
+    }
+    let masks::Groups { groups, receiving } = masks::groups(model, rates, nic)?;
+    let off = plain("off", steer(nic, &vec![CpuMask::new(); nic.rx.len()]));
+    (found.groups, found.receiving) = (groups, receiving);
+    let mut sizes: Vec<(usize, usize, usize)> = Vec::new();
+    for (at, group) in found.groups.iter().enumerate() {
+        for (turn, size) in first_sizes(group).into_iter().enumerate() {
+            sizes.push((turn, at, size));
         }
-    };
-    add("cache".to_owned(), &|around| around.cache());
-    add("node".to_owned(), &|around| around.near.clone());
-    let widest = topology.domains.iter().map(|domain| domain.usable.len()).max().unwrap_or(0);
-    for count in [1, 2, 4, 8, 16].into_iter().filter(|count| *count < widest) {
-        add(format!("node-{count}"), &|around| {
-            if around.near.len() > count { around.near[..count].to_vec() } else { Vec::new() }
-        });
     }
-    add("cores".to_owned(), &|around| around.cores());
-    if topology.domains.len() > 1 {
-        add("other-node".to_owned(), &|around| around.other());
-        add("all-but-irq".to_owned(), &|around| {
-            topology.in_order().filter(|cpu| !around.homes.contains(*cpu)).collect()
-        });
-    }
-    add("all".to_owned(), &|_| topology.in_order().collect());
-    Ok(all)
+    // The likeliest size of each group comes before the next of any.
+    sizes.sort_unstable();
+    let sized = sizes.into_iter().filter_map(|(_, group, size)| found.sized(group, size));
+    Ok(std::iter::once(off).chain(sized).collect())
 }
 
-/// The CPU of a queue's interrupt; `None` for virtual interfaces, and while it has several.
-fn home(model: &Model, queue: &RxQueue) -> Option<CpuId> {
-    let irq = queue.irqs.first();
-    let one = |mask: &CpuMask| mask.first().filter(|cpu| mask.len() == 1 && model.online().contains(*cpu));
-    let effective = irq.and_then(|irq| irq.effective.known()).and_then(one);
-    effective.or_else(|| irq?.affinity.known().and_then(one)).or(queue.channel_cpu)
-}
-
-/// CPUs around one queue.
-struct Around<'a> {
-    model: &'a Model,
-    topology: &'a CpuTopology,
-    domain: &'a Domain,
-    home: Option<CpuId>,
-    /// CPUs of the interrupts to keep clear of.
-    homes: CpuMask,
-    /// CPUs of the domain without those: nearest cache first, then one thread of each core first.
-    near: Vec<CpuId>,
-}
-
-impl<'a> Around<'a> {
-    fn new(
-        model: &'a Model,
-        topology: &'a CpuTopology,
-        nic: &Nic,
-        home: Option<CpuId>,
-        homes: &CpuMask,
-    ) -> Option<Self> {
-        let of_home = home.and_then(|cpu| topology.place(cpu)).map(|(at, _)| &topology.domains[at]);
-        let of_node = || topology.domains.iter().find(|domain| nic.node.is_some() && domain.node == nic.node);
-        let domain = of_home.or_else(of_node).or_else(|| topology.domains.first())?;
-        let free = |homes: &CpuMask| domain.usable.iter().any(|cpu| !homes.contains(*cpu));
-        // Where interrupts reach every CPU, only the queue's own is left out.
-        let homes = if free(homes) { homes.clone() } else { home.into_iter().collect() };
-        let mut near: Vec<CpuId> =
-            domain.usable.iter().copied().filter(|cpu| !homes.contains(*cpu)).collect();
-        let cache = home.and_then(|cpu| model.cpu(cpu)).map(|cpu| &cpu.l3);
-        let is_far = |cpu: &CpuId| cache.is_some_and(|cache| !cache.contains(*cpu));
-        near.sort_by_key(|cpu| (is_far(cpu), !domain.cores.contains(cpu)));
-        Some(Self { model, topology, domain, home, homes, near })
+/// Sizes to begin with: where the search starts, all, then one less and one more, then half and twice, and so on.
+fn first_sizes(group: &Group) -> Vec<usize> {
+    let Group { start, most, .. } = *group;
+    let mut sizes = vec![start, most, start.saturating_sub(1).max(1), (start + 1).min(most)];
+    let (mut low, mut high) = (start, start);
+    while low > 1 || high < most {
+        (low, high) = ((low / 2).max(1), (high * 2).min(most));
+        sizes.extend([low, high]);
     }
-
-    /// CPUs that share the last-level cache with the interrupt's.
-    fn cache(&self) -> Vec<CpuId> {
-        let Some(home) = self.home.and_then(|cpu| self.model.cpu(cpu)) else { return Vec::new() };
-        self.near.iter().copied().filter(|cpu| home.l3.contains(*cpu)).collect()
-    }
-
-    /// One thread of each core that takes no interrupt.
-    fn cores(&self) -> Vec<CpuId> {
-        let busy = self.topology.siblings(&self.homes);
-        let is_free = |cpu: &CpuId| !busy.contains(*cpu) && !self.homes.contains(*cpu);
-        self.domain.cores.iter().copied().filter(is_free).collect()
-    }
-
-    /// CPUs of the next node.
-    fn other(&self) -> Vec<CpuId> {
-        let mut others = self.topology.domains.iter().filter(|domain| domain.node != self.domain.node);
-        let usable = others.find(|domain| !domain.usable.is_empty()).map_or(&[][..], |domain| &domain.usable);
-        usable.iter().copied().filter(|cpu| !self.homes.contains(*cpu)).collect()
-    }
+    let mut seen = BTreeSet::new();
+    sizes.retain(|size| seen.insert(*size));
+    sizes
 }
 
 /// A mask for each queue; without settings if all are there already.
-fn of_queues(nic: &Nic, name: &str, mask: impl Fn(&RxQueue) -> CpuMask) -> Candidate {
-    let is_set = |queue: &RxQueue| queue.rps_cpus.known() == Some(&mask(queue));
-    let setting = |queue: &RxQueue| {
-        Setting::new("rps", Target::queue(&nic.name, QueueId::rx(queue.index)), set_text(&mask(queue)))
+fn steer(nic: &Nic, masks: &[CpuMask]) -> Vec<Setting> {
+    let queues = || nic.rx.iter().zip(masks);
+    if queues().all(|(queue, mask)| queue.rps_cpus.known() == Some(mask)) {
+        return Vec::new();
+    }
+    let target = |index: u32| Target::queue(&nic.name, QueueId::rx(index));
+    queues().map(|(queue, mask)| Setting::new("rps", target(queue.index), set_text(mask))).collect()
+}
+
+/// No tables, and complete ones.
+fn flows(model: &Model, rates: &Rates, nic: &Nic) -> Result<Vec<Candidate>, String> {
+    if !rfs::are_readable(model, nic) {
+        return Err(format!("a table of RFS of {} cannot be read", nic.name));
+    }
+    if let Some(why) = unsteerable(model, rates, nic) {
+        return Err(why);
+    }
+    let zero = |index: u32| Setting::new("rfs", Target::queue(&nic.name, QueueId::rx(index)), "0");
+    let tables = nic.rx.iter().filter(|queue| rfs::has_flows(queue)).map(|queue| zero(queue.index));
+    let off: Vec<Setting> = if rfs::is_on(model, nic) { tables.collect() } else { Vec::new() };
+    let on = rfs::settings(model, nic).into_iter().map(|planned| planned.set).collect();
+    Ok(vec![plain("off", off), plain("on", on)])
+}
+
+/// Where policies send the interrupts of the queues.
+fn placements(model: &Model, rates: &Rates, nic: &Nic) -> Result<Vec<Candidate>, String> {
+    if nic.rx.iter().all(|queue| queue.irqs.is_empty()) {
+        return Err(format!("{} has no interrupts of queues", nic.name));
+    }
+    let options = Options { nics: vec![nic.name.clone()], ..Options::default() };
+    let policies =
+        [("spread", Policy::Spread), ("numa-local", Policy::NumaLocal), ("isolate", Policy::Isolate)];
+    let settings = |plan: Plan| plan.settings.into_iter().map(|planned| planned.set).collect::<Vec<_>>();
+    let all = policies.map(|(name, policy)| {
+        plain(name, settings(policy.plan(model, rates, &options, Some(&[Variable::Irq])).plan))
+    });
+    // A policy that would change nothing has no value of its own to try.
+    let mut all: Vec<Candidate> = all.into_iter().filter(|candidate| !candidate.is_current()).collect();
+    all.insert(0, plain(CURRENT, Vec::new()));
+    Ok(all)
+}
+
+fn threads(nic: &Nic) -> Result<Vec<Candidate>, String> {
+    let Some(now) = nic.napi.threaded.known() else {
+        return Err(format!("{} does not report threaded NAPI", nic.name));
     };
-    let settings = if nic.rx.iter().all(is_set) { Vec::new() } else { nic.rx.iter().map(setting).collect() };
-    Candidate { name: name.to_owned(), settings }
+    let switch = |on: bool| {
+        let name = if on { "on" } else { "off" };
+        let set = Setting::new("threaded", Target::Nic(nic.name.clone()), name);
+        plain(name, if on == *now { Vec::new() } else { vec![set] })
+    };
+    Ok(vec![switch(false), switch(true)])
 }
 
 fn delays(nic: &Nic) -> Result<Vec<Candidate>, String> {
@@ -172,7 +236,7 @@ fn delays(nic: &Nic) -> Result<Vec<Candidate>, String> {
     let adaptive = |on: bool| Setting::new("adaptive_rx", target(), if on { "on" } else { "off" });
     let mut all = Vec::new();
     if coalesce.adaptive_rx == Some(false) {
-        all.push(Candidate { name: "adaptive".to_owned(), settings: vec![adaptive(true)] });
+        all.push(plain("adaptive", vec![adaptive(true)]));
     }
     let is_fixed = coalesce.adaptive_rx != Some(true);
     for delay in
@@ -182,7 +246,7 @@ fn delays(nic: &Nic) -> Result<Vec<Candidate>, String> {
         if coalesce.adaptive_rx.is_some() {
             settings.insert(0, adaptive(false));
         }
-        all.push(Candidate { name: format!("usecs-{delay}"), settings });
+        all.push(plain(format!("usecs-{delay}"), settings));
     }
     Ok(all)
 }
@@ -198,83 +262,7 @@ fn queues(model: &Model, nic: &Nic) -> Result<Vec<Candidate>, String> {
     let candidate = |number: u32| {
         let value = channels::text(channels, kind, number);
         let setting = Setting::new("channels", Target::Nic(nic.name.clone()), value);
-        Candidate { name: format!("queues-{number}"), settings: vec![setting] }
+        plain(format!("queues-{number}"), vec![setting])
     };
     Ok(counts.map(candidate).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Searched, candidates};
-    use rxlab_base::units::Fact;
-    use rxlab_path::sketch::{Sketch, cpus};
-
-    fn texts(sketch: Sketch) -> Vec<String> {
-        let (model, _) = sketch.build();
-        let found = candidates(&model, &model.nics[0], Searched::Rps).expect("candidates");
-        let text = |candidate: &super::Candidate| {
-            let values: Vec<&str> = candidate.settings.iter().map(|setting| setting.value.as_str()).collect();
-            format!("{}: {}", candidate.name, values.join(" | "))
-        };
-        found.iter().map(text).collect()
-    }
-
-    /// 32 CPUs in two nodes, 16 cores each of which has two threads: the interrupt of the queue is on CPU 2.
-    #[test]
-    fn masks_follow_cache_node_and_cores() {
-        let names = texts(Sketch::new(32).nodes(2).device("eth0", &[2]));
-        assert_eq!(
-            names,
-            [
-                "cache: 0-1,3-15",
-                "node-1: 0",
-                "node-2: 0-1",
-                "node-4: 0-1,3-4",
-                "node-8: 0-1,3-8",
-                "other-node: 16-31",
-                "all-but-irq: 0-1,3-31",
-                "all: 0-31",
-            ],
-            "current values, and duplicates under another name, are left out"
-        );
-        let names = texts(Sketch::new(8).smt().device("eth0", &[2]));
-        assert!(names.contains(&"cores: 0-1,3".to_owned()), "{names:?}");
-    }
-
-    /// Two queues: neither hands packets to the CPU of the other.
-    #[test]
-    fn queues_keep_clear_of_each_other() {
-        let names = texts(Sketch::new(8).device("eth0", &[0, 1]));
-        assert!(names.contains(&"cache: 2-7 | 2-7".to_owned()), "{names:?}");
-        let names = texts(Sketch::new(2).device("eth0", &[0, 1]));
-        assert!(names.contains(&"cache: 1 | 0".to_owned()), "no CPU is without an interrupt: {names:?}");
-        let names = texts(Sketch::new(2).veth("veth0"));
-        assert_eq!(names, ["node: 0-1", "node-1: 0"], "a veth has no interrupt");
-    }
-
-    #[test]
-    fn off_is_a_candidate_of_a_machine_with_masks() {
-        let (mut model, _) = Sketch::new(4).device("eth0", &[0]).build();
-        model.nics[0].rx[0].rps_cpus = Fact::Known(cpus("1-3"));
-        let found = candidates(&model, &model.nics[0], Searched::Rps).expect("candidates");
-        assert_eq!(found[0].settings[0].to_string(), "rps eth0/rx-0 = off");
-        assert!(found.iter().all(|one| one.settings[0].value != "1-3"), "{found:?}");
-    }
-
-    #[test]
-    fn delays_and_queues_are_those_of_the_device() {
-        let (model, _) = Sketch::new(6).device("eth0", &[0]).build();
-        assert!(candidates(&model, &model.nics[0], Searched::Queues).is_err());
-        let sketch = Sketch::new(6).device("eth0", &[0]).queues_at_most("eth0", 8);
-        let (model, _) = sketch.moderation("eth0", 50, false).build();
-        let of = |searched| {
-            let found = candidates(&model, &model.nics[0], searched).expect("candidates");
-            found.into_iter().map(|one| one.name).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            of(Searched::Moderation),
-            ["adaptive", "usecs-0", "usecs-10", "usecs-20", "usecs-100", "usecs-200"]
-        );
-        assert_eq!(of(Searched::Queues), ["queues-2", "queues-4", "queues-6"]);
-    }
 }

@@ -12,7 +12,7 @@ use rxlab_base::units::CpuId;
 use rxlab_path::model::{HandOver, NicKind, Rates, StackWork};
 
 /// Part of a packet's protocol work that the handing CPU spends on hashing and queueing: an assumption.
-const ENQUEUE: f64 = 0.1;
+pub(super) const ENQUEUE: f64 = 0.1;
 
 /// Sending programs make system calls: the loads that this was fitted to left this many times more time
 /// between interrupts than the stream that it was measured with.
@@ -75,7 +75,7 @@ fn interrupts(step: &Move, (moves, runs): (f64, f64), hand_over: &HandOver) -> f
 }
 
 /// Part of a CPU's time spent on interrupts that wake readers on other CPUs.
-fn waking(stack: &StackWork, time: f64, packets: f64, hand_over: &HandOver) -> f64 {
+pub(super) fn waking(stack: &StackWork, time: f64, packets: f64, hand_over: &HandOver) -> f64 {
     let measured = stack.waking.map(|part| part * time);
     let counted = || stack.interrupts.map(|each| each * packets * hand_over.send_ns);
     measured.or_else(counted).unwrap_or_default().min(stack.part * time)

@@ -6,6 +6,7 @@ use super::bencode;
 use crate::error_class::ErrorClass;
 use crate::expected::{Pattern, Pointed};
 use crate::reasons::{Failure, SHOWN, shown};
+use crate::spec::Spec;
 
 /// Longest body that is kept to be examined.
 const MOST: usize = 1024 * 1024;
@@ -31,11 +32,22 @@ pub(super) enum Check {
 }
 
 impl Check {
+    /// For responses to the requests of `spec`.
+    pub(super) fn for_spec(spec: &Spec) -> Self {
+        match spec {
+            Spec { expect_body: Some(body), .. } => Check::exact(body.shared()),
+            Spec { expect_match: Some(pattern), .. } => Check::whole(Test::Match(pattern.clone())),
+            Spec { expect_json: Some(pointed), .. } => Check::whole(Test::Json(pointed.clone())),
+            Spec { announce: true, .. } => Check::whole(Test::Announce),
+            _ => Check::Any,
+        }
+    }
+
     pub(super) fn exact(expected: Arc<[u8]>) -> Self {
         Check::Exact { expected, at: 0, other: Vec::new() }
     }
 
-    pub(super) fn whole(test: Test) -> Self {
+    fn whole(test: Test) -> Self {
         Check::Whole { body: Vec::new(), over: false, test }
     }
 

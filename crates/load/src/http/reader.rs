@@ -1,6 +1,6 @@
 //! Reads responses off one connection: compares with the last one, parses all others.
 
-use super::body::{Check, Test};
+use super::body::Check;
 use super::response::{Malformed, Parser, Response, Truncated};
 use crate::error_class::ErrorClass;
 use crate::servers::Repeated;
@@ -9,14 +9,7 @@ use crate::spec::Spec;
 impl Parser {
     /// For responses to the requests of `spec`.
     pub(super) fn for_spec(spec: &Spec) -> Self {
-        let check = match spec {
-            Spec { expect_body: Some(body), .. } => Check::exact(body.shared()),
-            Spec { expect_match: Some(pattern), .. } => Check::whole(Test::Match(pattern.clone())),
-            Spec { expect_json: Some(pointed), .. } => Check::whole(Test::Json(pointed.clone())),
-            Spec { announce: true, .. } => Check::whole(Test::Announce),
-            _ => Check::Any,
-        };
-        Self::new(spec.method == "HEAD", spec.expect_status.clone(), check)
+        Self::new(spec.method == "HEAD", spec.expect_status.clone(), Check::for_spec(spec))
     }
 }
 

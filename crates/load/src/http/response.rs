@@ -8,7 +8,7 @@ use memchr::memchr;
 use super::body::Check;
 use super::head::{Body, fault_at, read_head};
 use crate::error_class::ErrorClass;
-use crate::reasons::shown;
+use crate::reasons::{Failure, shown};
 use crate::status::Statuses;
 
 /// Longest status line plus fields, as curl has it.
@@ -253,17 +253,9 @@ impl Parser {
 
     /// Sets the error of the now complete response.
     fn judge(&mut self) {
-        self.reason = None;
-        self.response.error = match self.response.status {
-            status if self.good.has(status) => self.check.failure().map(|failure| {
-                self.reason = failure.reason;
-                failure.class
-            }),
-            ..300 => Some(ErrorClass::Status2xx),
-            300..400 => Some(ErrorClass::Status3xx),
-            400..500 => Some(ErrorClass::Status4xx),
-            _ => Some(ErrorClass::Status5xx),
-        };
+        let failure = judge(self.response.status, &self.good, &self.check);
+        self.response.error = failure.as_ref().map(|failure| failure.class);
+        self.reason = failure.and_then(|failure| failure.reason);
     }
 
     fn complete(&mut self) -> Response {
@@ -345,6 +337,18 @@ impl Parser {
         self.line_return |= self.line == 0 && piece.first() == Some(&b'\r');
         self.line += piece.len();
     }
+}
+
+/// Why a complete response is not as expected, if its status is not `good` or its body another.
+pub(super) fn judge(status: u16, good: &Statuses, check: &Check) -> Option<Failure> {
+    let class = match status {
+        status if good.has(status) => return check.failure(),
+        ..300 => ErrorClass::Status2xx,
+        300..400 => ErrorClass::Status3xx,
+        400..500 => ErrorClass::Status4xx,
+        _ => ErrorClass::Status5xx,
+    };
+    Some(class.into())
 }
 
 fn chunk(size: u64) -> State {
