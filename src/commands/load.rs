@@ -18,7 +18,7 @@ use cpus::Cpus;
 use rxlab_base::units::parse_duration;
 use rxlab_load::{
     Body, ConnectTo, Header, LoadError, Pacing, Pattern, Pointed, Promql, Rate, Rcodes, Report, Session,
-    Spec, Statuses, Url, csv, distribution, parse_paths, render,
+    Spec, Statuses, Target, Url, csv, distribution, parse_paths, parse_targets, render,
 };
 use rxlab_sys::{Host, LiveHost, netns_path};
 use rxlab_trial::search::margins::judge;
@@ -65,6 +65,9 @@ pub struct Args {
     /// names, or names and types
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
+    /// File with requests to send in turn, in vegeta's format: METHOD URL, header lines, @FILE for a body; or JSON lines
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "method", "body"])]
+    targets: Option<PathBuf>,
     /// Statuses of successful responses, such as 2xx,404
     #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
     expect_status: Statuses,
@@ -217,6 +220,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
         headers: args.header.clone(),
         body: args.body.as_deref().map(body).transpose()?.unwrap_or_default(),
         paths: paths(args)?,
+        targets: targets(args)?,
         http2: args.http2,
         no_keepalive: args.no_keepalive,
         connect_to: args.connect_to.clone(),
@@ -359,6 +363,21 @@ fn paths(args: &Args) -> Result<Vec<String>> {
     }
     paths.iter_mut().for_each(|path| announce(args, path));
     Ok(paths)
+}
+
+/// The requests of --targets; bodies are named from where the command runs, as with vegeta.
+fn targets(args: &Args) -> Result<Vec<Target>> {
+    let Some(file) = &args.targets else { return Ok(Vec::new()) };
+    let read = |path: &str| {
+        let bytes = files::read_bytes("body", path.as_ref());
+        bytes.map(Body::from).map_err(|error| error.message)
+    };
+    let targets = parse_targets(&files::read("list of targets", file)?, &args.url, read)
+        .map_err(|error| CommandError::usage(format!("{}: {error}", file.display())))?;
+    if targets.is_empty() {
+        return Err(CommandError::usage(format!("no target in {}", file.display())));
+    }
+    Ok(targets)
 }
 
 /// Kind of an error of a load.

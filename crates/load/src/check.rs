@@ -129,6 +129,7 @@ impl Spec {
             ("--header", !self.headers.is_empty()),
             ("--body", !self.body.is_empty()),
             ("--urls", !self.paths.is_empty()),
+            ("--targets", !self.targets.is_empty()),
             ("--expect-status", !self.expect_status.is_default()),
             ("--expect-body", self.expect_body.is_some()),
             ("--expect-match", self.expect_match.is_some()),

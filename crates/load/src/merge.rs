@@ -99,6 +99,7 @@ fn difference(one: &Spec, other: &Spec) -> Option<&'static str> {
         ("--header", one.headers == other.headers),
         ("--body", one.body == other.body),
         ("list of --urls", one.paths == other.paths),
+        ("list of --targets", one.targets == other.targets),
         ("--expect-status", one.expect_status == other.expect_status),
         ("--expect-body", one.expect_body == other.expect_body),
         ("--expect-match", one.expect_match == other.expect_match),

@@ -16,6 +16,7 @@ use super::pacing::Pacing;
 use super::rate::Rate;
 use super::rcode::Rcodes;
 use super::status::Statuses;
+use super::target::Target;
 use super::url::Url;
 use rxlab_base::units::{CpuMask, duration_text};
 
@@ -47,6 +48,9 @@ pub struct Spec {
     /// starts one further down the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
+    /// HTTP: requests to send in turn, instead of `method`, `body` and the path of `url`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
     /// HTTP: statuses of good responses.
     #[serde(default, skip_serializing_if = "Statuses::is_default")]
     pub expect_status: Statuses,
@@ -185,6 +189,7 @@ impl Spec {
             headers: Vec::new(),
             body: Body::default(),
             paths: Vec::new(),
+            targets: Vec::new(),
             expect_status: Statuses::default(),
             expect_body: None,
             expect_match: None,
@@ -230,7 +235,7 @@ impl Spec {
     }
 
     /// Paths or names to request, in turn.
-    pub(super) fn targets(&self) -> &[String] {
+    pub(super) fn all_paths(&self) -> &[String] {
         if self.paths.is_empty() { std::slice::from_ref(&self.url.path) } else { &self.paths }
     }
 

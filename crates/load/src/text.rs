@@ -193,6 +193,9 @@ pub fn shape(spec: &Spec) -> String {
     if !spec.paths.is_empty() {
         parts.push(plural(spec.paths.len(), protocol.definition().path_noun()));
     }
+    if !spec.targets.is_empty() {
+        parts.push(plural(spec.targets.len(), "target"));
+    }
     if spec.http2 {
         parts.push(format!("HTTP/2, {} each", plural(spec.pipeline, "stream")));
     } else if spec.pipeline > 1 {

@@ -17,6 +17,7 @@ use crate::poller::Poller;
 use crate::protocol::{Definition, Opened};
 use crate::session::LoadError;
 use crate::spec::Spec;
+use crate::target::Target;
 use crate::thread::{WARM_UP, Worker};
 use crate::trust;
 use crate::url::Url;
@@ -80,6 +81,7 @@ impl Definition for Http {
             "--header",
             "--body",
             "--urls",
+            "--targets",
             "--expect-status",
             "--expect-body",
             "--expect-match",
@@ -106,7 +108,25 @@ impl Definition for Http {
         if let Some(path) = spec.paths.iter().find(|path| !is_path(path)) {
             return range("paths", "paths such as /a?b".to_owned(), path.clone());
         }
-        for path in std::iter::once(&spec.url.path).chain(&spec.paths) {
+        refuse_if(
+            !spec.targets.is_empty()
+                && (spec.url.path != "/"
+                    || !spec.paths.is_empty()
+                    || spec.method != "GET"
+                    || !spec.body.is_empty()),
+            "--targets gives method, path and body: give none of them by other options",
+        )?;
+        refuse_if(
+            spec.targets.iter().any(|target| target.method == "HEAD"),
+            "--targets does not work with HEAD: give --method HEAD, with --urls for several paths",
+        )?;
+        let wrong = |target: &&Target| !is_path(&target.path) || !is_method(&target.method);
+        if let Some(target) = spec.targets.iter().find(wrong) {
+            let found = format!("{} {}", target.method, target.path);
+            return range("targets", "methods with paths such as GET /a?b".to_owned(), found);
+        }
+        let targets = spec.targets.iter().map(|target| &target.path);
+        for path in std::iter::once(&spec.url.path).chain(&spec.paths).chain(targets) {
             Template::parse(path)?;
         }
         let expected = [
@@ -125,6 +145,7 @@ impl Definition for Http {
             "--expect-body, --expect-match, --expect-json and --announce exclude each other",
         )?;
         refuse_if(spec.http2 && spec.no_keepalive, "--no-keepalive does not work with --http2")?;
+        refuse_if(spec.http2 && !spec.targets.is_empty(), "--targets does not work with --http2")?;
         if spec.http2 {
             Messages::check(spec)?;
         }

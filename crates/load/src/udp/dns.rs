@@ -68,7 +68,7 @@ impl Definition for Dns {
             !spec.paths.is_empty() && spec.url.path != "/",
             "--urls gives the names: give the URL itself without a name",
         )?;
-        let wrong = spec.targets().iter().find(|path| path.parse::<DnsQuestion>().is_err());
+        let wrong = spec.all_paths().iter().find(|path| path.parse::<DnsQuestion>().is_err());
         wrong.map_or(Ok(()), |path| {
             range("the name to query", "as in dns://HOST/NAME?type=A".to_owned(), path.clone())
         })
@@ -77,7 +77,7 @@ impl Definition for Dns {
     fn open(&self, worker: &Worker, destination: &Destination, poller: Poller) -> Result<Opened, LoadError> {
         let Worker { spec, index, session, .. } = worker;
         let question = |path: &String| -> DnsQuestion { path.parse().expect("a spec was checked") };
-        let questions = spec.targets().iter().map(question).collect();
+        let questions = spec.all_paths().iter().map(question).collect();
         exchange(worker, destination, poller, DnsTalk::new(spec, questions, *session, spec.part(*index).0))
     }
 }
