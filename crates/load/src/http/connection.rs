@@ -13,6 +13,7 @@ use super::transport::Transport;
 use super::wire::{Received, Unopened, Wire};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::error_class::ErrorClass;
+use crate::event::Event;
 use crate::poller::Poller;
 use crate::reasons::Failure;
 use crate::spec::Spec;
@@ -221,6 +222,8 @@ impl<W: Wire> Connection<W> {
                 tally.failed_for(failure, 1);
                 tally.not_sent += 1;
             }
+            // Bytes that answer nothing, such as a line end too many behind the last body.
+            (ErrorClass::Garbage, 0) => tally.event(Event::Unsolicited),
             (_, 0) => {}
             (ErrorClass::Garbage | ErrorClass::Truncated, count) => {
                 tally.failed_for(failure, 1);
@@ -229,6 +232,9 @@ impl<W: Wire> Connection<W> {
             }
             (ErrorClass::Timeout, count) => {
                 let mut rest = count;
+                if let Some(reason) = self.wire.partial() {
+                    tally.reasons.count(class, reason, 1);
+                }
                 for (from, overdue) in self.wire.overdue(now, timeout) {
                     tally.timed_out(overdue, now.saturating_sub(from));
                     rest -= overdue;

@@ -20,12 +20,21 @@ pub(super) enum Body {
     UntilClose,
 }
 
-/// Takes what clients in use take: lines folded in the way of RFC 2616 (RFC 9112 5.2 has a user agent read them as one), and
-/// a space before the colon.
+/// Last transfer coding of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coding {
+    None,
+    Chunked,
+    Other,
+}
+
+/// Takes what clients in use take: lines folded in the way of RFC 2616 (RFC 9112 5.2 has a user agent read them as one), a
+/// space before the colon, and lines that are no fields, which browsers pass over.
 fn reader() -> ParserConfig {
     let mut config = ParserConfig::default();
     config.allow_obsolete_multiline_headers_in_responses(true);
     config.allow_spaces_after_header_name_in_responses(true);
+    config.ignore_invalid_headers_in_responses(true);
     config
 }
 
@@ -57,22 +66,29 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
         100..1_000 => {}
         _ => return Err("invalid status"),
     }
-    let (mut close, mut keep, mut length, mut chunked) = (false, false, None, false);
+    let (mut close, mut keep, mut length, mut coding) = (false, false, None, Coding::None);
     for header in parsed.headers.iter() {
         let value = header.value.trim_ascii();
         if header.name.eq_ignore_ascii_case("content-length") {
-            let value: Option<u64> = std::str::from_utf8(value).ok().and_then(digits);
-            let value = value.ok_or("invalid Content-Length")?;
-            if length.is_some_and(|known| known != value) {
-                return Err("two different values of Content-Length");
+            // A list of the same value is that value (RFC 9110 8.6).
+            for value in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+                let value: Option<u64> = std::str::from_utf8(value).ok().and_then(digits);
+                let value = value.ok_or("invalid Content-Length")?;
+                if length.is_some_and(|known| known != value) {
+                    return Err("two different values of Content-Length");
+                }
+                length = Some(value);
             }
-            length = Some(value);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            // The load offers no coding, so only `chunked` is valid.
-            if !value.eq_ignore_ascii_case(b"chunked") || chunked {
-                return Err("a Transfer-Encoding that was not asked for");
+            // What is within the chunks is not looked at. `identity` is that of RFC 2616: no coding.
+            for name in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+                coding = match coding {
+                    Coding::Chunked => return Err("a coding behind chunked in Transfer-Encoding"),
+                    _ if name.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
+                    coding if name.eq_ignore_ascii_case(b"identity") => coding,
+                    _ => Coding::Other,
+                };
             }
-            chunked = true;
         } else if header.name.eq_ignore_ascii_case("connection") {
             for token in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
                 close |= token.eq_ignore_ascii_case(b"close");
@@ -81,12 +97,12 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
         }
     }
     let empty = bodyless || status < 200 || status == 204 || status == 304;
-    let body = match (empty, chunked, length) {
-        (true, _, _) => Body::Sized(0),
-        // It overrides the length (RFC 9112 6.3).
-        (_, true, _) => Body::Chunked,
-        (_, false, Some(length)) => Body::Sized(length),
-        (_, false, None) => Body::UntilClose,
+    let body = match (empty, coding, length) {
+        (true, ..) => Body::Sized(0),
+        // A coding overrides the length (RFC 9112 6.3).
+        (_, Coding::Chunked, _) => Body::Chunked,
+        (_, Coding::None, Some(length)) => Body::Sized(length),
+        (_, Coding::None | Coding::Other, _) => Body::UntilClose,
     };
     let last = close || (version == 0 && !keep) || body == Body::UntilClose;
     Ok((Response { status, last, error: None }, body))

@@ -183,6 +183,10 @@ impl Wire for Streams {
         self.slots.len() - self.free.len()
     }
 
+    fn partial(&self) -> Option<String> {
+        None
+    }
+
     /// No more than the server allows at the same time, and none once it has announced the end (GOAWAY).
     fn room(&mut self, depth: usize) -> usize {
         let outstanding = self.outstanding();

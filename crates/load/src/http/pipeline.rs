@@ -75,6 +75,10 @@ impl Wire for Pipeline {
         self.waiting.len()
     }
 
+    fn partial(&self) -> Option<String> {
+        self.parser.partial()
+    }
+
     fn room(&mut self, depth: usize) -> usize {
         depth.saturating_sub(self.waiting.len())
     }

@@ -143,6 +143,24 @@ impl Parser {
         self.reason.clone_from(reason);
     }
 
+    /// What has arrived of a response that is not complete; `None` without any of it.
+    pub(super) fn partial(&self) -> Option<String> {
+        self.place(self.state)
+    }
+
+    fn place(&self, state: State) -> Option<String> {
+        match state {
+            State::Head if self.head.is_empty() => None,
+            State::Head => Some("within the head".to_owned()),
+            State::Sized(_) => Some("within the body, before its announced length".to_owned()),
+            State::UntilClose => {
+                Some("within a body without a length, before the end of the stream".to_owned())
+            }
+            State::Over => None,
+            _ => Some("within a chunked body".to_owned()),
+        }
+    }
+
     /// Keeps what is wrong with the response in `before`, of which `rest` is not taken yet: where, and how it begins.
     fn fault(&mut self, why: &str, before: &[u8], rest: &[u8]) {
         let taken = before.len() - rest.len();
@@ -173,11 +191,7 @@ impl Parser {
             State::Over => Ok(None),
             State::Head if self.head.is_empty() => Ok(None),
             state => {
-                self.reason = Some(match state {
-                    State::Head => format!("within the head, after {} bytes", self.head.len()),
-                    State::Sized(left) => format!("{left} bytes of the body are missing"),
-                    _ => format!("within a chunked body, after {} bytes", self.read),
-                });
+                self.reason = self.place(state);
                 Err(Truncated)
             }
         }

@@ -47,6 +47,9 @@ pub(super) trait Wire: Sized {
     /// Requests sent and not answered.
     fn outstanding(&self) -> usize;
 
+    /// What has arrived of the response to the oldest request, if not all; `None` without any of it.
+    fn partial(&self) -> Option<String>;
+
     /// Requests that can be added, if at most `depth` may be outstanding.
     fn room(&mut self, depth: usize) -> usize;
 
