@@ -73,6 +73,11 @@ impl Check {
             Check::Exact { expected, at, other } => {
                 let mut bytes = bytes;
                 if other.is_empty() {
+                    // In one comparison: usually they are the same.
+                    if expected[*at..].starts_with(bytes) {
+                        *at += bytes.len();
+                        return;
+                    }
                     let same = expected[*at..].iter().zip(bytes).take_while(|(a, b)| a == b).count();
                     *at += same;
                     bytes = &bytes[same..];
