@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rxlab_base::number::times;
 use rxlab_base::units::CpuId;
 use rxlab_setting::Prediction;
 use rxlab_stats::design::Phase;
@@ -99,10 +100,16 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
         // A predicted range is either right or wrong.
         Some(range) => {
             let scale = all.scale(prediction);
+            let is_rate = |[low, high]: [f64; 2]| {
+                // Traffic may have differed, so it is the growth that is compared.
+                let grown = b.packets / a.packets * prediction.packets;
+                (low..=high).contains(&grown)
+            };
             let holds = |[low, high]: [f64; 2], cpu| {
                 (low * scale - ROUNDING..=high * scale + ROUNDING).contains(&all.after(cpu))
             };
             let inside = holds(range.after, prediction.cpu) && holds(range.busiest, prediction.busiest);
+            let inside = inside && prediction.rate.is_none_or(is_rate);
             if inside { "inside the range".to_owned() } else { "outside the range".to_owned() }
         }
         None => {
@@ -124,10 +131,14 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
             )
         }
     };
+    let grown = match prediction.rate {
+        Some(_) => format!(", packets/s {}", times(b.packets / a.packets)),
+        None => String::new(),
+    };
     Some(PredictedAndMeasured {
         predicted: prediction.to_string(),
         measured: format!(
-            "{}, total {:+.0} % (softirq time for the packets of arm A); {verdict}",
+            "{}, total {:+.0} % (softirq time for the packets of arm A){grown}; {verdict}",
             shown.join(", "),
             all.total_change() * 100.0,
         ),
