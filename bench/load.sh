@@ -129,6 +129,9 @@ command_of() {
   local peer=$1 c=$2 d=$3 r=$4 s=$5 url=$6
   command=()
   case $peer:$d:$r in
+  rxlab-h2:*:-) command=("$program" --json load "$url" --http2 -c "$c" --streams "$d" --for "${s}s") ;;
+  h2load-h2:*:-) command=(h2load -t 1 -c "$c" -m "$d" -D "$s" "$url") ;;
+  oha-h2:*:-) command=(oha --no-tui --http2 -c "$c" -p "$d" -z "${s}s" "$url") ;;
   rxlab-plain:*:-) command=("$program" --json load "$url" -c "$c" -p "$d" --for "${s}s") ;;
   rxlab-train:*:-) command=("$program" --json load "$url" -c "$c" -p "$d" --batch 64 --for "${s}s") ;;
   rxlab:*:-) command=("$program" --json load "$url" -c "$c" -p "$d" --for "${s}s") ;;
@@ -172,13 +175,14 @@ number() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p"; }
 
 # The server of a case, on its own CPU: sets `server` and `address`. A CASE that begins with udp- goes to the UDP echo of
 # `rxlab target`, one that begins with usual- gets the headers that servers usually send (155 bytes), and one that
-# begins with nginx- goes to nginx.
+# begins with nginx- goes to nginx: one that begins with nginx-h2- to its port for HTTP/2.
 start_server() {
   local of=http port first
   case $1 in
   nginx-*)
     port=$((20000 + RANDOM % 10000))
     address=127.0.0.1:$port
+    http2_address=127.0.0.1:$((port + 10000))
     cat >"$work/nginx.conf" <<NGINX
 daemon off; pid $work/nginx.pid; error_log $work/nginx.log crit; worker_processes 1;
 events { worker_connections 4096; }
@@ -188,6 +192,10 @@ http {
     listen $address;
     location /simple { return 200 "Hello, world!\n"; }
     location /count { stub_status; }
+  }
+  server {
+    listen $http2_address http2;
+    location /simple { return 200 "Hello, world!\n"; }
   }
 }
 NGINX
@@ -245,11 +253,13 @@ run() {
   udp-*) scheme=udp counted=echoed path="" ;;
   usual-*) path=/usual ;;
   esac
-  local address requests cpu late before=0 code=0
+  local address http2_address requests cpu late before=0 code=0 at
   command_of "$peer" "$3" "$4" "$5" "$6" "" || return 0
   start_server "$case"
   case $case in nginx-*) before=$(($(nginx_requests) + 1)) ;; esac
-  command_of "$peer" "$3" "$4" "$5" "$6" "$scheme://$address$path"
+  at=$address
+  case $case in nginx-h2-*) at=$http2_address ;; esac
+  command_of "$peer" "$3" "$4" "$5" "$6" "$scheme://$at$path"
   # In a separate shell, whose only child is the client.
   TIMEFORMAT='%R %U %S'
   { time taskset -c "$client_cpu" "${command[@]}" >"$work/printed" 2>"$work/complaints"; } 2>"$work/time" &
@@ -295,6 +305,9 @@ cases() {
     echo "nginx-1 64 1 - $seconds - rxlab wrk"
     echo "nginx-16 64 16 - $seconds - rxlab wrk"
     echo "nginx-100 64 100 - $seconds - rxlab wrk"
+    for depth in 1 16 100; do
+      echo "nginx-h2-$depth 64 $depth - $seconds - rxlab-h2 h2load-h2 oha-h2"
+    done
   fi
   echo "open-20k 64 1 20000 $seconds - $open"
   echo "udp-echo 64 1 - $seconds - rxlab-train rxlab-plain"
@@ -302,7 +315,7 @@ cases() {
 }
 
 # known PEER: true if it is installed.
-known() { case " rxlab rxlab-precise rxlab-timer rxlab-coarse rxlab-train rxlab-plain $here " in *" $1 "*) ;; *) return 1 ;; esac; }
+known() { case " rxlab rxlab-precise rxlab-timer rxlab-coarse rxlab-train rxlab-plain rxlab-h2 $here " in *" ${1/#h2load-h2/h2load} "* | *" ${1/#oha-h2/oha} "*) ;; *) return 1 ;; esac; }
 
 : >"$work/runs.txt"
 for ((turn = 1; turn <= repeats; turn++)); do

@@ -44,9 +44,12 @@ pub struct Args {
     /// TCP connections, or UDP flows (source ports)
     #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64)]
     connections: usize,
-    /// Outstanding requests per connection, or per flow of a load without --rate
-    #[arg(long, short, value_name = "D", default_value_t = 1)]
+    /// Outstanding requests per connection, or per flow of a load without --rate; with --http2 streams
+    #[arg(long, short, value_name = "D", visible_alias = "streams", default_value_t = 1)]
     pipeline: usize,
+    /// Use HTTP/2: as agreed with the server (ALPN) over https://, at once over http://
+    #[arg(long)]
+    http2: bool,
     /// HTTP method
     #[arg(long, short = 'X', value_name = "METHOD", default_value = "GET", hide_default_value = true)]
     method: String,
@@ -177,6 +180,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
         headers: args.header.clone(),
         body: args.body.as_deref().map(body).transpose()?.unwrap_or_default(),
         paths: paths(args)?,
+        http2: args.http2,
         no_keepalive: args.no_keepalive,
         unix: args.unix.clone(),
         ca: args.ca.clone(),

@@ -68,7 +68,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
             store: &store,
             again: &|transaction, part| {
                 let (transaction, machine, settings) = apply_command::look_again(global, transaction, part)?;
-                Ok((transaction, machine.host, machine.model, settings))
+                Ok((transaction, Box::new(machine.host), machine.model, settings))
             },
             stop: &stop,
         };

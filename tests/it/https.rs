@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::process::Command;
 use std::time::Duration;
 
 use rxlab_load::{ErrorClass, Interval, LoadError, Rate, Session, Spec};
 
 use crate::load::rxlab;
 use crate::nginx::Nginx;
-use crate::process::Ended;
+use crate::process::{Ended, Running, free_port, wait_for};
 
 /// A load on nginx that trusts its certificate.
 fn spec(nginx: &Nginx) -> Spec {
@@ -41,6 +42,35 @@ fn keepalive_closed_loop_pipelined_and_paced() {
     spec.insecure = true;
     (spec.ca, spec.pipeline) = (None, 1);
     assert!(run(&spec).requests > 0, "without checking the certificate");
+}
+
+#[test]
+fn http2_is_agreed_over_tls() {
+    let Some(nginx) = Nginx::start_tls() else { return };
+    let mut spec = spec(&nginx);
+    spec.http2 = true;
+    for (streams, rate) in [(1, None), (50, None), (4, Some(Rate::steady(200.0)))] {
+        (spec.pipeline, spec.rate) = (streams, rate);
+        let total = run(&spec);
+        let case = format!("{streams} streams, {:?}: {total:?}", spec.rate);
+        assert!(total.requests > 20 && total.errors.is_empty(), "{case}");
+        assert_eq!((total.sent, total.in_flight), (total.requests, 0), "{case}");
+    }
+}
+
+#[test]
+fn a_server_without_http2_is_named() {
+    let Some(nginx) = Nginx::start_tls() else { return };
+    let port = free_port();
+    let mut openssl = Command::new("openssl");
+    openssl.args(["s_server", "-quiet", "-www", "-cert", "cert.pem", "-key", "key.pem", "-accept"]);
+    let _server = Running::silent(openssl.arg(port.to_string()).current_dir(nginx.directory.path()));
+    wait_for("openssl", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let url = format!("https://127.0.0.1:{port}/");
+    rxlab(&["load", &url, "--http2", "--insecure"]).says_all(5, &["the server does not offer HTTP/2"]);
+    let Some(plain) = Nginx::start(false) else { return };
+    let url = format!("http://127.0.0.1:{}/", plain.port);
+    rxlab(&["load", &url, "--http2"]).says_all(5, &["the server does not speak HTTP/2"]);
 }
 
 #[test]

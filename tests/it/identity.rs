@@ -289,3 +289,29 @@ fn a_guard_needs_nothing_on_sys() {
     drop(script);
     drop(host_in(server));
 }
+
+/// A container has its /sys read-only, and LXC (`sys:mixed`) only the interfaces in it writable: rxlab once took all of it
+/// for read-only.
+#[test]
+fn a_read_only_sys_with_writable_interfaces_can_be_changed() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let apply = "\"$@\" apply --set 'rps srv0/rx-0 = 0-1'";
+    let read_only = "mount -o remount,bind,ro /sys";
+    world.inside(server, &format!("{read_only}\n{apply}")).said().says(3, "read-only");
+    assert_eq!((mask(server, "srv0", 0).as_str(), world.has_open()), ("0", false));
+    // The same where `/sys` is of another namespace, which has no such interface.
+    for enter in ["", "exec nsenter --net=\"$SERVER\" "] {
+        let from = if enter.is_empty() { server } else { &world.range.client };
+        let run = |what: &str| {
+            let interfaces = "/sys/devices/virtual/net";
+            let mixed = format!("mount --bind {interfaces} {interfaces}\n{read_only}");
+            let mut command = world.inside(from, &format!("{mixed}\n{enter}{what}"));
+            command.env("SERVER", server.path()).exits(0)
+        };
+        run(apply);
+        assert_eq!(mask(server, "srv0", 0), "3");
+        run("\"$@\" undo");
+        assert_eq!((mask(server, "srv0", 0).as_str(), world.has_open()), ("0", false));
+    }
+}

@@ -14,11 +14,13 @@ pub(crate) struct Nginx {
     running: Running,
     pub(crate) directory: tempfile::TempDir,
     pub(crate) port: u16,
+    /// HTTP/2 without TLS; only that.
+    pub(crate) http2_port: u16,
 }
 
 impl Nginx {
     /// `None` if the test is skipped.
-    fn start(access_log: bool) -> Option<Self> {
+    pub(crate) fn start(access_log: bool) -> Option<Self> {
         require::nginx()
             .then(|| Self::serve(tempfile::tempdir().expect("a temporary directory"), access_log, ""))
     }
@@ -44,27 +46,29 @@ impl Nginx {
     }
 
     fn serve(directory: tempfile::TempDir, access_log: bool, certificate: &str) -> Self {
-        let port = free_port();
+        let (port, http2_port) = (free_port(), free_port());
         let at = directory.path().display();
         let log = if access_log { format!("{at}/access.log") } else { "off".to_owned() };
         let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
         let bodies = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|what| format!("{what}_temp_path {at}/{what};"))
             .concat();
-        let ssl = if certificate.is_empty() { "" } else { " ssl" };
+        let ssl = if certificate.is_empty() { "" } else { " ssl http2" };
         let config = format!(
             "{user} daemon off; worker_processes 1; pid {at}/pid; error_log {at}/error.log;\n\
              events {{ worker_connections 256; }}\n\
              http {{ access_log {log}; {bodies} keepalive_requests 1000000;\n\
              server {{ listen 127.0.0.1:{port}{ssl}; {certificate} location /status {{ stub_status; access_log off; }}\n\
-             location /files/ {{ alias {at}/html/; }}\n             location / {{ return 200 'hello'; }} }} }}\n"
+             location /files/ {{ alias {at}/html/; }}\n             location / {{ return 200 'hello'; }} }}\n\
+             server {{ listen 127.0.0.1:{http2_port} http2; location / {{ return 200 'hello'; }} }} }}\n"
         );
         let file = directory.path().join("nginx.conf");
         std::fs::write(&file, config).expect("written");
         let mut command = Command::new("nginx");
         command.arg("-p").arg(directory.path()).arg("-c").arg(&file);
         let error = directory.path().join("error.log");
-        let nginx = Self { running: Running::silent(command.arg("-e").arg(error)), directory, port };
+        let nginx =
+            Self { running: Running::silent(command.arg("-e").arg(error)), directory, port, http2_port };
         wait_for("nginx", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
         nginx
     }
@@ -90,11 +94,12 @@ impl Drop for Nginx {
     }
 }
 
-fn count_agrees(access_log: bool, pipeline: usize) {
+fn count_agrees(access_log: bool, http2: bool, pipeline: usize) {
     let Some(nginx) = Nginx::start(access_log) else { return };
     let _noise = crate::quiet::noisy();
-    let mut spec = Spec::new(format!("http://127.0.0.1:{}/load", nginx.port).parse().expect("a URL"));
-    (spec.connections, spec.pipeline) = (4, pipeline);
+    let port = if http2 { nginx.http2_port } else { nginx.port };
+    let mut spec = Spec::new(format!("http://127.0.0.1:{port}/load").parse().expect("a URL"));
+    (spec.http2, spec.connections, spec.pipeline) = (http2, 4, pipeline);
     let before = nginx.answered();
     let session = Session::start(&spec).expect("started");
     std::thread::sleep(std::time::Duration::from_millis(400));
@@ -111,12 +116,18 @@ fn count_agrees(access_log: bool, pipeline: usize) {
 
 #[test]
 fn every_request_is_counted_by_both() {
-    count_agrees(true, 1);
-    count_agrees(false, 1);
+    count_agrees(true, false, 1);
+    count_agrees(false, false, 1);
 }
 
 #[test]
 fn pipelined_requests_are_counted_by_both() {
-    count_agrees(true, 8);
-    count_agrees(false, 8);
+    count_agrees(true, false, 8);
+    count_agrees(false, false, 8);
+}
+
+#[test]
+fn requests_on_streams_are_counted_by_both() {
+    count_agrees(true, true, 1);
+    count_agrees(true, true, 100);
 }

@@ -17,7 +17,7 @@ mod with_commands;
 use std::path::Path;
 
 use rxlab_trial::record::TrialRecord;
-use serde::de::DeserializeOwned;
+use rxlab_trial::store::TrialDir;
 
 use crate::tree::Tree;
 
@@ -41,12 +41,7 @@ fn moving_workload(tree: &Tree, pause: &str, rest: &str) -> String {
 
 /// The record of a trial of pairs, if it exists yet.
 pub(crate) fn record(state: &Path, id: &str) -> Option<TrialRecord> {
-    saved(state, id)
-}
-
-fn saved<T: DeserializeOwned>(state: &Path, id: &str) -> Option<T> {
-    let file = state.join("trials").join(id).join("record.json");
-    serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
+    TrialDir::open(state, id).ok()?.record().ok()
 }
 
 /// The masks of both queues of `eth0`.

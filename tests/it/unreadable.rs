@@ -18,19 +18,23 @@ fn interrupts_that_cannot_be_read_are_not_known() {
     let whole = Tree::new();
     assert!(!shown(&whole, &["show"]).contains("broken"));
     let table = whole.read("proc/interrupts");
-    for (content, why) in [
-        (Some(""), "/proc/interrupts is empty: masked, as in a container"),
-        (Some(&table[..table.len() - 9]), "/proc/interrupts is cut: its last line has no end"),
-        (None, "/proc/interrupts is masked: not a regular file, as in a container"),
+    let cut = &table[..table.len() - 9];
+    for (state, why) in [
+        ("empty", "/proc/interrupts is empty: masked, as in a container"),
+        ("cut", "/proc/interrupts is cut: its last line has no end"),
+        ("a pipe", "/proc/interrupts is masked: not a regular file, as in a container"),
+        // Once "no interrupts", so that a change of the number of queues lost their CPUs.
+        ("missing", "/proc/interrupts is missing: hidden, as by ProcSubset=pid"),
     ] {
         let tree = Tree::new();
-        match content {
-            Some(content) => tree.write("proc/interrupts", content),
-            None => {
-                let path = tree.root().join("proc/interrupts");
-                std::fs::remove_file(&path).expect("removed");
-                mknodat(CWD, &path, FileType::Fifo, Mode::RUSR, 0).expect("made");
-            }
+        let path = tree.root().join("proc/interrupts");
+        match state {
+            "empty" => tree.write("proc/interrupts", ""),
+            "cut" => tree.write("proc/interrupts", cut),
+            _ => std::fs::remove_file(&path).expect("removed"),
+        }
+        if state == "a pipe" {
+            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR, 0).expect("made");
         }
         let note = format!("[1] interrupts: {why}");
         for view in [&["show"][..], &["show", "--nic", "eth0"], &["show", "--cpu", "0"], &["show", "--tree"]]

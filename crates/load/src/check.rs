@@ -106,6 +106,7 @@ impl Spec {
     fn check_options(&self) -> Result<(), SpecError> {
         let own = [
             ("--requests", self.requests.is_some()),
+            ("--http2", self.http2),
             ("--no-keepalive", self.no_keepalive),
             ("--unix", self.unix.is_some()),
             ("--ca", self.ca.is_some()),

@@ -33,6 +33,10 @@ impl Header {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
+
+    pub(super) fn value(&self) -> &str {
+        &self.value
+    }
 }
 
 /// True if all characters are valid in header names and methods.

@@ -1,4 +1,4 @@
-//! HTTP/1.1 load: requests over kept-alive connections, or over one connection each.
+//! HTTP load: HTTP/1.1 over kept-alive connections or over one connection each, or HTTP/2.
 
 mod bencode;
 mod block;
@@ -7,19 +7,19 @@ mod connection;
 mod definition;
 mod engine;
 mod head;
+mod http2;
 mod outgoing;
 mod peer;
+mod pipeline;
 mod reader;
 mod request;
 mod response;
 mod template;
 mod tls;
+mod transport;
 mod waiting;
+mod wire;
 
-pub(super) use definition::{Http, open, prepare};
-use engine::HttpEngine;
+pub(super) use definition::{Http, Shared, open, prepare};
 pub use reader::{StreamEnd, judge_answers};
-pub(super) use request::Shared;
-use template::Template;
 pub(super) use template::TemplateError;
-use tls::Setup as TlsSetup;

@@ -53,6 +53,9 @@ pub struct Spec {
     /// HTTP: responses come from a tracker; a failure reason counts as an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub announce: bool,
+    /// HTTP: HTTP/2 (RFC 9113), with prior knowledge, or over TLS as agreed by ALPN. `pipeline` counts streams.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http2: bool,
     /// HTTP: a connection per request; latency counts from its opening.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_keepalive: bool,
@@ -158,6 +161,7 @@ impl Spec {
             expect_status: Statuses::default(),
             expect_body: None,
             announce: false,
+            http2: false,
             no_keepalive: false,
             unix: None,
             ca: None,

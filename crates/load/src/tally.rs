@@ -126,6 +126,15 @@ impl Tally {
         *self.statuses.entry(status).or_default() += count;
     }
 
+    /// Counts `count` > 0 complete HTTP responses, as good unless there is an `error`.
+    pub(super) fn answered(&mut self, status: u16, error: Option<ErrorClass>, count: usize, latency: Nanos) {
+        self.status(status, count as u64);
+        match error {
+            None => self.complete_all(count, latency),
+            Some(class) => self.error(class, count),
+        }
+    }
+
     /// Counts `count` errors, possibly none.
     pub(super) fn error(&mut self, class: ErrorClass, count: usize) {
         if count == 0 {

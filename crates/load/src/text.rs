@@ -142,7 +142,9 @@ pub fn shape(spec: &Spec) -> String {
     if !spec.paths.is_empty() {
         parts.push(plural(spec.paths.len(), protocol.definition().path_noun()));
     }
-    if spec.pipeline > 1 {
+    if spec.http2 {
+        parts.push(format!("HTTP/2, {} each", plural(spec.pipeline, "stream")));
+    } else if spec.pipeline > 1 {
         parts.push(format!("depth {}", spec.pipeline));
     }
     if spec.batch > 1 {

@@ -37,8 +37,8 @@ const SYSCTLS: &str = "proc/sys/net/";
 #[derive(Debug)]
 pub struct LiveHost {
     root: OwnedFd,
-    // A sysfs mount of the namespace whose sockets are asked. It has no mount point, so no cleanup is needed: it goes
-    // away with this descriptor. `None` below another root, and if it was refused: then `sys` below the root counts.
+    // A sysfs mount of the namespace whose sockets are asked. It has no mount point, so no cleanup is needed: it
+    // goes away with this descriptor. `None` below another root, and if it was refused: then `sys` below the root counts.
     sys: Option<OwnedFd>,
     // Result of the comparison that is needed without such a mount.
     view: OnceLock<Result<(), OtherView>>,
@@ -125,7 +125,7 @@ impl LiveHost {
         let namespace = Namespace::home(path).map(Box::new);
         let cookie = namespace.as_ref().and_then(|own| own.cookie);
         let kernel = is_ours.then(|| Kernel::new(None, cookie));
-        let sys = is_ours.then(|| own_sysfs(&root)).flatten();
+        let sys = is_ours.then(own_sysfs).flatten();
         Ok(Self { root, sys, view: OnceLock::new(), entered: None, namespace, home: None, kernel })
     }
 
@@ -163,6 +163,27 @@ impl LiveHost {
             (Some(sys), Some(rest)) if !elsewhere(rest) => (sys, rest),
             _ => (&self.root, path),
         }
+    }
+
+    /// True if a file, which was found below `root`, is not to be written to: its mount is read-only, or for our own sysfs
+    /// the one that is at that place below `/sys`. Containers may have a part of it writable (`sys:mixed` of LXC).
+    fn is_protected(&self, root: &OwnedFd, file: &OwnedFd) -> Result<bool, Errno> {
+        if is_mounted_read_only(file)? {
+            return Ok(true);
+        }
+        let is_own = self.sys.as_ref().is_some_and(|sys| std::ptr::eq(sys, root));
+        if !is_own || self.entered.is_some() || !has_sysfs(&self.root) {
+            return Ok(false);
+        }
+        let path = path_of(file)?;
+        for place in Path::new(&path).ancestors() {
+            match open(&self.root, format!("sys{}", place.display()), OFlags::PATH) {
+                // It may show another network namespace.
+                Err(Errno::NOENT) => {}
+                found => return is_mounted_read_only(&found?),
+            }
+        }
+        Err(Errno::NOENT)
     }
 
     /// Runs `act` on a path, on another thread if need be: `self` of procfs is the reading thread, which must
@@ -210,16 +231,21 @@ fn sysfs(attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
 }
 
 /// The same in place of what is mounted on `/sys`; `None` if that is refused.
-fn own_sysfs(root: &OwnedFd) -> Option<OwnedFd> {
+fn own_sysfs() -> Option<OwnedFd> {
     // A seccomp filter may end a process that tries it without the privilege.
     let allowed = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
-    // A sysfs that was mounted read-only is not to be written to.
-    let is_read_only = has_sysfs(root)
-        && open(root, "sys", OFlags::PATH)
-            .and_then(|sys| fstatvfs(&sys))
-            .is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
-    let attributes = if is_read_only { MountAttrFlags::MOUNT_ATTR_RDONLY } else { MountAttrFlags::empty() };
-    allowed.then(|| sysfs(attributes).ok()).flatten()
+    // In a user namespace that has `/sys` read-only, the kernel allows no other one (`mnt_already_visible`).
+    let mount = || sysfs(MountAttrFlags::empty()).or_else(|_| sysfs(MountAttrFlags::MOUNT_ATTR_RDONLY));
+    allowed.then(|| mount().ok()).flatten()
+}
+
+/// The path of an open file from the top of its mount, as the kernel has it.
+fn path_of(file: &OwnedFd) -> Result<String, Errno> {
+    target(CWD, &format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+fn is_mounted_read_only(file: &OwnedFd) -> Result<bool, Errno> {
+    Ok(fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// True for the file systems of control groups, of version 1 and 2.
@@ -247,6 +273,9 @@ impl Host for LiveHost {
         let write = |root: &OwnedFd, path: &str| {
             // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
             let file = open_file(root, path, OFlags::WRONLY | OFlags::TRUNC)?;
+            if self.is_protected(root, &file.file)? {
+                return Err(Errno::ROFS);
+            }
             let written = held_back(|| rustix::io::write(&file.file, value))?;
             if written == value.len() { Ok(()) } else { Err(Errno::IO) }
         };
@@ -255,8 +284,9 @@ impl Host for LiveHost {
     }
 
     fn is_read_only(&self, path: &str) -> bool {
-        let mount = self.with(path, |root, path| fstatvfs(open(root, path, OFlags::PATH)?));
-        mount.is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
+        let is_protected =
+            self.with(path, |root, path| self.is_protected(root, &open(root, path, OFlags::PATH)?));
+        is_protected.unwrap_or(false)
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
@@ -343,13 +373,12 @@ impl Host for LiveHost {
             if !is_group_file_system(&mount)? {
                 return Err(Errno::NOENT);
             }
-            let path = |file: &OwnedFd| target(CWD, &format!("/proc/self/fd/{}", file.as_raw_fd()));
             let group = match open_directory(&mount, inode) {
                 Ok(group) => group,
                 Err(Errno::STALE) => return Ok(None),
                 Err(errno) => return Err(errno),
             };
-            let (top, path) = (path(&mount)?, path(&group)?);
+            let (top, path) = (path_of(&mount)?, path_of(&group)?);
             // It may be outside of the part that is mounted here.
             let below = path.strip_prefix(&top).filter(|rest| rest.is_empty() || rest.starts_with('/'));
             let below = below.ok_or(Errno::XDEV)?;

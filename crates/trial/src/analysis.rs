@@ -2,6 +2,7 @@
 //! file can check the analysis in it.
 
 mod adjust;
+mod halves;
 mod notes;
 
 pub use adjust::adjust;
@@ -14,6 +15,7 @@ use super::monitor::Monitor;
 use super::record::{
     Adjustment, Analysis, Better, Calibration, Call, Effect, Metric, MetricResult, Slot, TrialRecord, Verdict,
 };
+use super::spec::Kind;
 use super::verdict::metric_verdict;
 use adjust::{Adjusted, is_moved};
 use rxlab_stats::design::{Arm, Phase};
@@ -33,11 +35,11 @@ pub fn analyse(record: &TrialRecord) -> Analysis {
     let samples: Vec<Sample> = record.metrics.iter().map(|metric| Sample::new(metric, &pairs)).collect();
     let monitor = Monitor::new(record);
     let look = monitor.look_at(samples.first().map_or(0, |primary| primary.d.len()));
-    let metrics: Vec<MetricResult> = samples
-        .iter()
-        .zip(shares(&samples, look))
-        .map(|(sample, share)| sample.result(&monitor, look, share))
-        .collect();
+    let paired = || samples.iter().zip(shares(&samples, look));
+    let metrics: Vec<MetricResult> = match record.design {
+        Kind::BeforeAfter => record.metrics.iter().map(|metric| halves::result(record, metric)).collect(),
+        _ => paired().map(|(sample, share)| sample.result(&monitor, look, share)).collect(),
+    };
     let undecidable = Verdict::Inconclusive { detectable: f64::INFINITY, pairs_needed: record.max_pairs };
     let verdict = metrics.first().map_or(undecidable, |primary| metric_verdict(primary, record.margin));
     Analysis {

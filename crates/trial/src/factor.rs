@@ -241,12 +241,60 @@ fn set_back(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::{Arms, Factor};
     use rxlab_change::apply::{BeginInfo, Transaction};
-    use rxlab_change::journal::{BackCommand, Disk, Store};
+    use rxlab_change::journal::{BackCommand, Disk, FlakyStorage, Store};
     use rxlab_path::model::Identity;
     use rxlab_stats::design::Arm;
-    use rxlab_sys::{Host, LiveHost};
+    use rxlab_sys::{Failpoint, FlakyHost, Host, LiveHost};
+
+    /// For each flip to B and back, after the first ones: operations on the machine, operations on the journal, and
+    /// whether its lines are on disk when the slot begins.
+    fn flips(arms: impl FnOnce(&std::path::Path) -> Arms) -> Vec<[(u64, u64, bool); 2]> {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(root.join("proc/sys/net/core")).expect("made");
+        std::fs::write(root.join("proc/sys/net/core/busy_poll"), "0\n").expect("written");
+        std::fs::write(root.join("proc/sys/net/core/busy_read"), "0\n").expect("written");
+        let [machine, journal] = [(); 2].map(|()| Failpoint::new(None, || ()));
+        let host = FlakyHost::new(LiveHost::open(&root).expect("opened"), Vec::new(), machine.clone());
+        let storage = FlakyStorage::new(Disk::new(folder.path().join("state")), journal.clone(), None);
+        let synced = storage.synced();
+        let transaction =
+            Transaction::begin(&Store::new(storage), BeginInfo::new(&Identity::default())).expect("begun");
+        let mut factor = Factor::new(transaction, arms(folder.path()), &host);
+        let mut flip = |arm: Arm| {
+            let before = (machine.count(), journal.count());
+            factor.set(&host, arm.index()).expect("set");
+            (machine.count() - before.0, journal.count() - before.1, synced.load(Ordering::SeqCst))
+        };
+        flip(Arm::A);
+        flip(Arm::B);
+        let rounds = (0..3).map(|_| [flip(Arm::A), flip(Arm::B)]).collect();
+        assert!(factor.undo(&host).closed);
+        rounds
+    }
+
+    /// A flip to A once recorded after its command what a flip to B synced before it: slots of one arm began with work for
+    /// the disk.
+    #[test]
+    fn what_happens_between_a_flip_and_its_slot_is_the_same_in_both_arms() {
+        let rounds = flips(|folder| Arms::Commands {
+            a: BackCommand { back: "true".to_owned(), directory: folder.to_str().map(str::to_owned) },
+            b: "true".to_owned(),
+        });
+        assert_eq!(rounds, [[(1, 0, true); 2]; 3]);
+        let settings = ["busy_poll host = 50", "busy_read host = 50"];
+        let rounds = flips(|_| {
+            Arms::Settings(vec![Vec::new(), settings.map(|text| text.parse().expect("a setting")).to_vec()])
+        });
+        for [to_a, to_b] in &rounds {
+            assert_eq!(to_a, to_b, "{rounds:?}");
+            assert!(to_a.1 > 0, "settings are journalled at each flip");
+        }
+    }
 
     /// A pair of commands that run in a directory of their own, and its host.
     struct Pair {

@@ -6,6 +6,8 @@
 //! winner's effect is measured afterwards, in fresh blocks. (Sequential halving: Karnin, Koren, Somekh, ICML 2013.)
 
 use super::record::Better;
+use rxlab_stats::interval::{Interval, t_quantile};
+use rxlab_stats::looks::ERROR;
 use rxlab_stats::mean;
 
 /// Blocks of the first stage.
@@ -49,10 +51,95 @@ pub fn better_half(candidates: &[usize], blocks: &[Vec<f64>], better: Better) ->
     scored.into_iter().take(candidates.len().div_ceil(2)).map(|(_, candidate)| candidate).collect()
 }
 
+/// A stage of a search: the candidates that it ran, their logarithms in its own blocks, and those that it kept.
+pub struct Stage {
+    /// The candidates, in the order of the values.
+    pub ran: Vec<usize>,
+    /// Logarithms of the values in each block.
+    pub blocks: Vec<Vec<f64>>,
+    /// The candidates that it kept, best first.
+    pub kept: Vec<usize>,
+}
+
+/// Change from each other candidate to the winner as a log ratio, over the blocks that both ran in.
+///
+/// The blocks that chose the winner favour it. So the error is shared by every comparison that the choice could have led
+/// to, those of any two candidates at the end of any stage, and all the intervals together miss a truth in at most 5 % of
+/// searches. The noise is that of all stages: two blocks of a stage say nothing about their own.
+pub fn leads(stages: &[Stage]) -> Vec<(usize, Interval)> {
+    let Some(winner) = stages.last().and_then(|stage| stage.kept.first().copied()) else { return Vec::new() };
+    let (squares, freedom) = stages
+        .iter()
+        .map(|stage| residual(&stage.blocks))
+        .fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+    let candidates = stages[0].ran.len();
+    let comparisons = (candidates * (candidates - 1) / 2 * stages.len()) as f64;
+    let quantile = t_quantile(1.0 - ERROR / 2.0 / comparisons, freedom);
+    let mut changes: Vec<Vec<f64>> = vec![Vec::new(); candidates];
+    let mut leads = Vec::new();
+    for stage in stages {
+        let of_winner = stage.ran.iter().position(|ran| *ran == winner);
+        for (at, other) in stage.ran.iter().enumerate().filter(|(_, other)| **other != winner) {
+            let Some(of_winner) = of_winner else { continue };
+            changes[*other].extend(stage.blocks.iter().map(|block| block[of_winner] - block[at]));
+            if let Some(mid) = mean(&changes[*other]).filter(|_| !stage.kept.contains(other)) {
+                let variance = 2.0 * squares / freedom / changes[*other].len() as f64;
+                // Without a degree of freedom the quantile is infinite, and the variance NaN.
+                let half = if freedom > 0.0 { quantile * variance.sqrt() } else { f64::INFINITY };
+                leads.push((*other, Interval::around(mid, half)));
+            }
+        }
+    }
+    leads
+}
+
+/// Squares that the means of blocks and candidates leave, and their degrees of freedom.
+fn residual(blocks: &[Vec<f64>]) -> (f64, f64) {
+    let columns = blocks.first().map_or(0, Vec::len);
+    let of_column =
+        |at: usize| mean(&blocks.iter().map(|block| block[at]).collect::<Vec<_>>()).unwrap_or(0.0);
+    let means: Vec<f64> = (0..columns).map(of_column).collect();
+    let all = mean(&means).unwrap_or(0.0);
+    let squares = blocks.iter().map(|block| {
+        let of_block = mean(block).unwrap_or(0.0);
+        block
+            .iter()
+            .zip(&means)
+            .map(|(value, of_column)| (value - of_block - of_column + all).powi(2))
+            .sum::<f64>()
+    });
+    (squares.sum(), (blocks.len().saturating_sub(1) * columns.saturating_sub(1)) as f64)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{better_half, slots, stages};
+    use super::{Stage, better_half, leads, residual, slots, stages};
     use crate::record::Better;
+
+    /// By hand: rows 1 2 6 and 3 4 2 have means 3 3, columns 2 3 4, all 3; the residuals are -1 -1 2 and 1 1 -2.
+    #[test]
+    fn the_noise_is_what_blocks_and_candidates_leave() {
+        assert_eq!(residual(&[vec![1.0, 2.0, 6.0], vec![3.0, 4.0, 2.0]]), (12.0, 2.0));
+        assert_eq!(residual(&[vec![1.0, 2.0]]), (0.0, 0.0));
+        assert_eq!(residual(&[]), (0.0, 0.0));
+    }
+
+    /// The lead over a candidate rests on the blocks that both ran in.
+    #[test]
+    fn leads_of_known_stages() {
+        let first = Stage {
+            ran: vec![0, 1, 2],
+            blocks: vec![vec![1.0, 5.0, 3.0], vec![1.1, 5.0, 3.0]],
+            kept: vec![1, 2],
+        };
+        let last = Stage { ran: vec![1, 2], blocks: vec![vec![6.0, 3.0], vec![6.0, 3.1]], kept: vec![1] };
+        let leads = leads(&[first, last]);
+        let mids: Vec<_> =
+            leads.iter().map(|(other, lead)| (*other, (lead.mid * 1e6).round() / 1e6)).collect();
+        assert_eq!(mids, [(0, 3.95), (2, 2.475)]);
+        let half = |at: usize| leads[at].1.high - leads[at].1.mid;
+        assert!((half(0) / half(1) - 2f64.sqrt()).abs() < 1e-9, "two blocks against four");
+    }
 
     #[test]
     fn stages_grow_by_a_factor() {

@@ -134,7 +134,16 @@ pub(super) fn rates(before: &Counters, after: &Counters) -> Result<Rates, LiveEr
     })
 }
 
-impl<Record: Serialize> Bench<Record> for Live<'_, Record> {
+/// A record whose slots are appended to it on disk.
+pub trait Slots {
+    /// A slot of it.
+    type Slot: Serialize;
+
+    /// Its slots in time order.
+    fn slots(&self) -> &[Self::Slot];
+}
+
+impl<Record: Slots> Bench<Record> for Live<'_, Record> {
     type Error = LiveError;
 
     fn slot(&mut self, arm: usize) -> Result<Measured, LiveError> {
@@ -153,7 +162,9 @@ impl<Record: Serialize> Bench<Record> for Live<'_, Record> {
     }
 
     fn save(&mut self, record: &Record) -> Result<(), LiveError> {
-        self.dir.save(record)?;
+        if let Some((at, slot)) = record.slots().iter().enumerate().next_back() {
+            self.dir.append(at, slot)?;
+        }
         (self.progress)(record);
         Ok(())
     }

@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::blocks::{self, BlocksRecord, NamedSettings};
+use super::blocks::{self, BlockSlot, BlocksRecord, NamedSettings};
 use super::check::{Check, Checks};
 use super::conclude::conclude;
 use super::factor::{Arms, Factor, FactorError};
 use super::guards::Watch;
 use super::harm;
-use super::live::{Live, LiveError};
+use super::live::{Live, LiveError, Slots};
 use super::meter::Meter;
 use super::metrics::{self, name};
 use super::placement;
 use super::prior::Planned;
 use super::query::{Queries, Query};
-use super::record::{Analysis, Metric, TrialRecord, Verdict};
+use super::record::{Analysis, Metric, Slot, TrialRecord, Verdict};
 use super::runner::{self, Ending};
 use super::spec::{Kind, Spec};
 use super::store::{StoreError, TrialDir};
@@ -122,7 +122,7 @@ pub enum PerformError {
 }
 
 /// The record of a trial, by which its loop runs.
-pub trait Trial: Serialize + Sized {
+pub trait Trial: Slots + Serialize + Sized {
     /// The record before the first slot.
     fn fresh(spec: &Spec, setup: &Setup<'_, Self>, model: &Model, softirq_timed: bool) -> Self;
 
@@ -155,6 +155,22 @@ pub fn perform<Record: Trial>(
             let undo = Box::new(restore(live.factor, host, guard));
             Err(PerformError::Loop { error: Box::new(error), undo })
         }
+    }
+}
+
+impl Slots for TrialRecord {
+    type Slot = Slot;
+
+    fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+}
+
+impl Slots for BlocksRecord {
+    type Slot = BlockSlot;
+
+    fn slots(&self) -> &[BlockSlot] {
+        &self.slots
     }
 }
 

@@ -65,7 +65,7 @@ pub trait Bench<Record> {
     /// the change when this returns.
     fn slot(&mut self, arm: usize) -> Result<Measured, Self::Error>;
 
-    /// Saves the record so far. Called after every slot; a trial must be resumable from what it saved.
+    /// Saves the last slot of the record. Called after every slot; a trial must be resumable from what it saved.
     fn save(&mut self, record: &Record) -> Result<(), Self::Error>;
 
     /// True if the user asked to stop.
@@ -95,7 +95,9 @@ pub fn run<B: Bench<TrialRecord>>(
     calibration: usize,
     bench: &mut B,
 ) -> Result<Ending, B::Error> {
-    void_unfinished(record);
+    if void_unfinished(record) {
+        bench.save(record)?;
+    }
     let done = record.slots.len();
     let mut run = Run { record, bench, limited: Vec::new(), voids: [0; 2] };
     let ending = match (run.calibrate(calibration)?, run.record.design) {
@@ -246,14 +248,14 @@ fn next_pair(record: &TrialRecord, phase: Phase) -> usize {
     record.slots.iter().filter(|slot| slot.phase == phase).map(|slot| slot.pair + 1).max().unwrap_or(0)
 }
 
-/// The neighbour of a lone slot is lost; before and after there are no neighbours.
-fn void_unfinished(record: &mut TrialRecord) {
-    if record.design == Kind::BeforeAfter {
-        return;
-    }
-    if let Some(last) = record.slots.last_mut().filter(|slot| slot.position == 0 && slot.void.is_none()) {
-        last.void = Some("the run stopped before the other slot of its pair".to_owned());
-    }
+/// Voids a lone last slot, whose neighbour is lost, and returns true if there is one. Before and after there are no
+/// neighbours.
+fn void_unfinished(record: &mut TrialRecord) -> bool {
+    let is_paired = record.design != Kind::BeforeAfter;
+    let last = record.slots.last_mut().filter(|slot| is_paired && slot.position == 0 && slot.void.is_none());
+    let Some(last) = last else { return false };
+    last.void = Some("the run stopped before the other slot of its pair".to_owned());
+    true
 }
 
 #[cfg(test)]

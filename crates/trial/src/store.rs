@@ -1,15 +1,19 @@
 //! Trial records on disk: one directory per trial, with the specification and the record as JSON.
+//!
+//! While a trial runs, each slot is one line appended to `slots.jsonl`: writing the whole record takes longer with each
+//! slot, and waits for the disk. Readers get both as one record. When the trial ends, `record.json` has all of it.
 
 #![allow(clippy::disallowed_methods)] // The records' own files.
 
 use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rustix::fs::{Access, access};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use thiserror::Error;
 
 use super::blocks::BlocksRecord;
@@ -24,6 +28,14 @@ use rxlab_change::journal::claim_directory;
 #[derive(Debug, Clone)]
 pub struct TrialDir {
     path: PathBuf,
+}
+
+/// A slot that was added to a record.
+#[derive(Serialize, Deserialize)]
+struct Line<S> {
+    /// Its position among the slots.
+    at: usize,
+    slot: S,
 }
 
 /// A record cannot be read or written.
@@ -123,7 +135,7 @@ impl TrialDir {
             let error = io::Error::new(io::ErrorKind::PermissionDenied, why);
             return Err(io_error(&self.path)(error));
         }
-        for name in [RECORD, SPEC, CHECKPOINTS, SCHEDULE] {
+        for name in [RECORD, SLOTS, SPEC, CHECKPOINTS, SCHEDULE] {
             let path = self.path.join(name);
             if_there(private::open(&path, OpenOptions::new().read(true))).map_err(io_error(&path))?;
         }
@@ -156,7 +168,22 @@ impl TrialDir {
 
     /// Replaces the record. The old one stays intact until the new one is complete.
     pub fn save(&self, record: &impl Serialize) -> Result<(), StoreError> {
-        self.replace(RECORD, record)
+        self.replace(RECORD, record)?;
+        // A kill before this is harmless: the lines say what the record already has.
+        let path = self.path.join(SLOTS);
+        if_there(fs::remove_file(&path)).map_err(io_error(&path))?;
+        Ok(())
+    }
+
+    /// Adds `slot` to the record that was saved, or replaces the one at the position `at`. A kill keeps it, and a line that
+    /// a full disk cut short does not count.
+    pub fn append(&self, at: usize, slot: &impl Serialize) -> Result<(), StoreError> {
+        let path = self.path.join(SLOTS);
+        let mut line = serde_json::to_vec(&Line { at, slot })
+            .map_err(|error| StoreError::Json { path: path.clone(), error })?;
+        line.push(b'\n');
+        let file = private::open(&path, OpenOptions::new().append(true).create(true));
+        file.and_then(|mut file| file.write_all(&line)).map_err(io_error(&path))
     }
 
     /// Saves the specification. Must be called before the first slot: a trial is resumed from it.
@@ -173,19 +200,22 @@ impl TrialDir {
         if schema != TrialRecord::SCHEMA {
             return Err(StoreError::Schema { path: self.path.join(RECORD), found: schema });
         }
-        self.load(RECORD)
+        self.load_record()
     }
 
     /// The record so far of a trial of several arms in blocks; `None` if it is a trial of pairs.
     pub fn blocks(&self) -> Result<Option<BlocksRecord>, StoreError> {
-        if self.schema()? == BlocksRecord::SCHEMA { self.load(RECORD).map(Some) } else { Ok(None) }
+        if self.schema()? == BlocksRecord::SCHEMA { self.load_record().map(Some) } else { Ok(None) }
     }
 
     /// Time of the last write of the record, and its length in bytes.
     pub fn modified(&self) -> Result<(SystemTime, u64), StoreError> {
-        let path = self.path.join(RECORD);
-        let read = fs::metadata(&path).and_then(|about| Ok((about.modified()?, about.len())));
-        read.map_err(io_error(&path))
+        let of = |name: &str| {
+            fs::metadata(self.path.join(name)).and_then(|about| Ok((about.modified()?, about.len())))
+        };
+        let (time, bytes) = of(RECORD).map_err(io_error(&self.path.join(RECORD)))?;
+        let slots = if_there(of(SLOTS)).map_err(io_error(&self.path.join(SLOTS)))?;
+        Ok(slots.map_or((time, bytes), |(later, more)| (time.max(later), bytes + more)))
     }
 
     fn schema(&self) -> Result<String, StoreError> {
@@ -241,6 +271,29 @@ impl TrialDir {
         replace(&path, &json, Some(private::FILE)).map_err(io_error(&path))
     }
 
+    /// The record with the slots that were appended to it.
+    pub(super) fn load_record<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
+        let path = self.path.join(SLOTS);
+        // Read first: a trial that ends in between moves the slots into the record.
+        let Some(text) = if_there(fs::read_to_string(&path)).map_err(io_error(&path))? else {
+            return self.load(RECORD);
+        };
+        let mut record: Value = self.load(RECORD)?;
+        let error = |error| StoreError::Json { path: path.clone(), error };
+        if let Some(Value::Array(slots)) = record.get_mut("slots") {
+            // A last line without an end is being written, or was cut short.
+            for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+                let Line { at, slot } = serde_json::from_str::<Line<Value>>(line).map_err(error)?;
+                match slots.get_mut(at) {
+                    Some(known) => *known = slot,
+                    None => slots.push(slot),
+                }
+            }
+        }
+        serde_json::from_value(record)
+            .map_err(|error| StoreError::Json { path: self.path.join(RECORD), error })
+    }
+
     pub(super) fn load<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let path = self.path.join(name);
         let bytes = fs::read(&path).map_err(io_error(&path))?;
@@ -249,6 +302,7 @@ impl TrialDir {
 }
 
 pub(super) const RECORD: &str = "record.json";
+const SLOTS: &str = "slots.jsonl";
 const SPEC: &str = "spec.json";
 const CHECKPOINTS: &str = "checkpoints.json";
 const SCHEDULE: &str = "schedule.json";
@@ -257,8 +311,10 @@ const SCHEDULE: &str = "schedule.json";
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::{RECORD, TrialDir, TrialRecord};
+    use super::{RECORD, SLOTS, TrialDir, TrialRecord};
+    use crate::record::Slot;
     use crate::simulate;
+    use rxlab_stats::design::{Arm, Phase};
 
     #[test]
     fn numbers_go_on_and_records_must_exist() {
@@ -282,6 +338,47 @@ mod tests {
         std::fs::write(&file, "").expect("written");
         let error = TrialDir::check_state(&file).expect_err("not a directory").to_string();
         assert!(error.contains("file/trials: Not a directory"), "{error}");
+    }
+
+    /// The record was once rewritten for each slot, which took longer with each.
+    #[test]
+    fn slots_are_appended_and_read_as_part_of_the_record() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        let slot = |number: usize| {
+            let (position, arm) = if number % 2 == 0 { (0, Arm::A) } else { (1, Arm::B) };
+            Slot::sample(
+                (Phase::Comparison, number / 2, position, arm),
+                &[("throughput", 0.1 + number as f64)],
+            )
+        };
+        let of = |slots: &[usize]| TrialRecord {
+            slots: slots.iter().map(|number| slot(*number)).collect(),
+            ..simulate::record()
+        };
+        let read = || trial.record().expect("read");
+        trial.save(&of(&[0])).expect("saved");
+        let (saved, before) = (std::fs::read(trial.path().join(RECORD)).expect("there"), trial.modified());
+        for number in 1..4 {
+            trial.append(number, &slot(number)).expect("appended");
+        }
+        assert_eq!(read(), of(&[0, 1, 2, 3]));
+        assert_eq!(std::fs::read(trial.path().join(RECORD)).expect("there"), saved, "not written again");
+        assert!(trial.modified().expect("there").1 > before.expect("there").1);
+        // A slot that is voided later, and lines that a kill left after the whole was saved.
+        trial.append(3, &slot(5)).expect("appended");
+        assert_eq!(read(), of(&[0, 1, 2, 5]));
+        let lines = std::fs::read(trial.path().join(SLOTS)).expect("there");
+        trial.save(&of(&[0, 1, 2, 5])).expect("saved");
+        assert!(!trial.path().join(SLOTS).exists());
+        std::fs::write(trial.path().join(SLOTS), &lines).expect("written");
+        assert_eq!(read(), of(&[0, 1, 2, 5]));
+        // A full disk cuts the last line short.
+        trial.save(&of(&[0])).expect("saved");
+        std::fs::write(trial.path().join(SLOTS), &lines[..lines.len() - 7]).expect("written");
+        assert_eq!(read(), of(&[0, 1, 2, 3]));
+        std::fs::write(trial.path().join(SLOTS), b"nonsense\n").expect("written");
+        assert!(trial.record().expect_err("damaged").to_string().contains("slots.jsonl: "));
     }
 
     #[test]
@@ -325,7 +422,7 @@ mod tests {
         let open =
             || TrialDir::open_trusted(state.path(), "0001-rps").map(drop).map_err(|error| error.to_string());
         assert_eq!(open(), Ok(()));
-        for name in [RECORD, super::CHECKPOINTS, super::SCHEDULE] {
+        for name in [RECORD, SLOTS, super::CHECKPOINTS, super::SCHEDULE] {
             let path = trial.path().join(name);
             let before = std::fs::read(&path).unwrap_or_else(|_| b"[]".to_vec());
             std::fs::write(&path, &before).expect("written");

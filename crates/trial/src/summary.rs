@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::store::{RECORD, StoreError, TrialDir};
+use super::store::{StoreError, TrialDir};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
@@ -85,7 +85,7 @@ impl Summaries {
 }
 
 fn summary(dir: &TrialDir, modified: SystemTime) -> Option<Summary> {
-    let record: Record = dir.load(RECORD).ok()?;
+    let record: Record = dir.load_record().ok()?;
     let verdict = record.analysis.map(|analysis| analysis.verdict.verdict);
     Some(Summary {
         id: dir.id(),

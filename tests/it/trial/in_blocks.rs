@@ -5,6 +5,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use rxlab_stats::design::block;
 use rxlab_trial::blocks::{BlocksRecord, Effects, End};
+use rxlab_trial::store::TrialDir;
 
 use super::on_the_range::Stage;
 use super::{moving_workload, queues};
@@ -14,7 +15,7 @@ use crate::tree::Tree;
 const ID: &str = "0001-masks";
 
 fn record(state: &Path, id: &str) -> Option<BlocksRecord> {
-    super::saved(state, id)
+    TrialDir::open(state, id).ok()?.blocks().ok()?
 }
 
 /// Writes the specification of a factorial trial of two masks whose workload takes `pause` seconds. Returns its path.
@@ -92,7 +93,8 @@ fn a_search_confirms_its_winner_and_offers_it() {
     let text = tree.rxlab(&["trial", "run", &specification(&tree, "0", ARMS, "search")]).exits(0);
     assert!(text.starts_with("search masks: the winner helps\n"), "{text}");
     let words = text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
-    assert!(words.contains("two is the best of 3 candidates. In 6 fresh blocks: throughput +"), "{text}");
+    assert!(words.contains("two is the best of 3 candidates, ahead of the others by "), "{text}");
+    assert!(words.contains(" or more. In 6 fresh blocks: throughput +"), "{text}");
     assert!(words.contains("apply --set 'rps eth0/rx-0 = 2' --confirm 60s"), "{text}");
     assert!(text.contains("the machine is as it was before the trial"), "{text}");
     let record = record(&tree.state(), ID).expect("on disk");

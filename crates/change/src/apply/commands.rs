@@ -25,15 +25,30 @@ impl Transaction {
     /// and undo runs `back`.
     pub fn run(&mut self, host: &dyn Host, command: &str, back: &BackCommand) -> Result<(), ApplyError> {
         self.note_back(back)?;
+        self.is_reverted = false;
         Ok(shell(host, command, back, true)?)
     }
 
     /// Runs `back`, after which undo has nothing to run.
+    ///
+    /// The journal says so only when the transaction ends: a trial compares what follows the two commands, so neither may
+    /// leave more work to the disk than the other. After a kill undo runs `back` once more.
     pub fn run_back(&mut self, host: &dyn Host, back: &BackCommand) -> Result<(), ApplyError> {
         // Like any command, it can be interrupted.
         self.note_back(back)?;
+        self.is_reverted = false;
         shell(host, &back.back, back, true)?;
-        Ok(self.journal.command_undone(&Outcome::Restored)?)
+        self.is_reverted = true;
+        Ok(())
+    }
+
+    /// Records that nothing is left to revert, if the reverting command was the last one.
+    pub(super) fn note_reverted(&mut self) -> Result<(), JournalError> {
+        if std::mem::take(&mut self.is_reverted) {
+            self.journal.command_undone(&Outcome::Restored)
+        } else {
+            Ok(())
+        }
     }
 
     fn note_back(&mut self, back: &BackCommand) -> Result<(), JournalError> {

@@ -96,6 +96,8 @@ pub struct Transaction {
     findable: BTreeSet<u64>,
     // Its values were set by an earlier process and did not stay.
     continues: bool,
+    // The command that reverts has run, and the journal does not say so yet.
+    pub(super) is_reverted: bool,
 }
 
 impl Transaction {
@@ -155,7 +157,14 @@ impl Transaction {
         });
         let why = "the journal was unreadable for a moment".to_owned();
         match hidden {
-            Ok(None) => Ok(Self { journal, archived, unreadable, findable: BTreeSet::new(), continues }),
+            Ok(None) => Ok(Self {
+                journal,
+                archived,
+                unreadable,
+                findable: BTreeSet::new(),
+                continues,
+                is_reverted: false,
+            }),
             hidden => {
                 // Nothing was changed yet: left open, it holds nothing to undo.
                 if !continues {
@@ -171,7 +180,9 @@ impl Transaction {
     pub fn resume(store: &Store, id: &str, patience: Duration) -> Result<Self, JournalError> {
         let lock = store.lock(patience)?;
         let (archived, unreadable, findable) = (Vec::new(), Vec::new(), BTreeSet::new());
-        Ok(Self { journal: store.resume(lock, id)?, archived, unreadable, findable, continues: false })
+        let (continues, is_reverted) = (false, false);
+        let journal = store.resume(lock, id)?;
+        Ok(Self { journal, archived, unreadable, findable, continues, is_reverted })
     }
 
     /// Its id, for `rxlab undo ID`.
@@ -373,6 +384,7 @@ impl Transaction {
     }
 
     fn complete(&mut self) -> Result<(), JournalError> {
+        self.note_reverted()?;
         let history = self.journal.history();
         let is_empty = history.last_seq() == 0 && history.pending_command().is_none();
         if is_empty { self.journal.close() } else { self.journal.complete() }
@@ -398,12 +410,14 @@ impl Transaction {
 
     /// Like [`Transaction::undo_with`], with a search that other transactions share.
     pub(super) fn undo_searching(
-        self,
+        mut self,
         host: &dyn Host,
         model: &Model,
         options: UndoOptions,
         search: &Search,
     ) -> Undo {
+        // If it cannot be recorded, the command runs once more, which does no harm.
+        let _ = self.note_reverted();
         undo::run(self.journal, host, model, options, search)
     }
 

@@ -245,7 +245,7 @@ impl Storage for Disk {
         }
     }
 
-    fn others(&self) -> io::Result<Vec<PathBuf>> {
+    fn others(&self) -> io::Result<Vec<(PathBuf, Box<dyn Storage>)>> {
         let Some(registry) = self.registry() else { return Ok(Vec::new()) };
         // It may not exist yet.
         let own = self.state.canonicalize().ok();
@@ -258,7 +258,8 @@ impl Storage for Disk {
         others.retain(|state| Some(state) != own.as_ref());
         others.sort();
         others.dedup();
-        Ok(others)
+        let with_disk = |state: PathBuf| (state.clone(), Box::new(Self::new(state)) as Box<dyn Storage>);
+        Ok(others.into_iter().map(with_disk).collect())
     }
 
     fn missing(&self) -> io::Result<Vec<(String, PathBuf)>> {
@@ -440,7 +441,8 @@ mod tests {
         let missing =
             |disk: &Disk| disk.missing().expect("read").into_iter().map(|(id, _)| id).collect::<Vec<_>>();
         assert_eq!((missing(&disk), missing(&other)), (vec![], vec![]));
-        assert_eq!(other.others().expect("read"), [state.canonicalize().expect("there")]);
+        let others: Vec<_> = other.others().expect("read").into_iter().map(|(state, _)| state).collect();
+        assert_eq!(others, [state.canonicalize().expect("there")]);
         let away = folder.path().join("away");
         std::fs::rename(&state, &away).expect("renamed");
         assert_eq!((missing(&disk), missing(&other)), (vec!["2".to_owned()], vec!["2".to_owned()]));

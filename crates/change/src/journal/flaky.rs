@@ -123,7 +123,7 @@ impl<S: Storage> Storage for FlakyStorage<S> {
         self.inner.lock()
     }
 
-    fn others(&self) -> io::Result<Vec<PathBuf>> {
+    fn others(&self) -> io::Result<Vec<(PathBuf, Box<dyn Storage>)>> {
         self.fuse.step();
         self.inner.others()
     }

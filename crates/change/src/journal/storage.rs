@@ -60,8 +60,8 @@ pub trait Storage: Send + Sync {
         std::thread::sleep(time);
     }
 
-    /// State directories of other journals that have changed this machine since boot.
-    fn others(&self) -> io::Result<Vec<PathBuf>> {
+    /// Other journals that have changed this machine since boot, with their state directories.
+    fn others(&self) -> io::Result<Vec<(PathBuf, Box<dyn Storage>)>> {
         Ok(Vec::new())
     }
 

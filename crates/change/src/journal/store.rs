@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::disk::Disk;
 use super::log::Journal;
 use super::memory::Memory;
 use super::notice::Notice;
@@ -210,7 +209,7 @@ impl Store {
     /// Other journals that have changed the machine since boot, with their state directories.
     pub fn others(&self) -> Result<Vec<(PathBuf, Store)>, JournalError> {
         let others = self.storage.others().map_err(|error| self.error("look for others than", "", error))?;
-        Ok(others.into_iter().map(|state| (state.clone(), Store::new(Disk::new(state)))).collect())
+        Ok(others.into_iter().map(|(state, other)| (state, Store { storage: other.into() })).collect())
     }
 
     /// Open transactions of the machine, of any journal, whose files are not there.

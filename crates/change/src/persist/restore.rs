@@ -11,16 +11,16 @@ use crate::knob::{self, KnobError};
 use rxlab_base::units::NicName;
 use rxlab_path::model::Model;
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target};
-use rxlab_sys::{LiveHost, Namespace, ProcessId};
+use rxlab_sys::{Host, Namespace, ProcessId};
 
 /// Purpose of its transactions.
 const WHAT: &str = "restore";
 
 /// A machine, and the journal of its changes.
 pub struct Restorer<'a, E> {
-    pub host: &'a LiveHost,
+    pub host: &'a dyn Host,
     /// The machine seen from our own network namespace.
-    pub own: &'a LiveHost,
+    pub own: &'a dyn Host,
     pub model: &'a Model,
     pub root: &'a Path,
     /// Its network namespace, unless it is our own.
@@ -34,7 +34,7 @@ pub struct Restorer<'a, E> {
 }
 
 /// A transaction that may write, with the machine as it is under the lock and the settings in order.
-pub type Checked = (Transaction, LiveHost, Model, Vec<Setting>);
+pub type Checked = (Transaction, Box<dyn Host>, Model, Vec<Setting>);
 
 /// The outcome of one round.
 pub struct Round<E> {
@@ -163,7 +163,7 @@ impl<E> Restorer<'_, E> {
         let info = BeginInfo {
             root: self.root,
             netns: self.netns.clone(),
-            home: Namespace::home(self.root),
+            home: self.own.namespace().cloned(),
             applier: ProcessId::own(),
             what: WHAT.to_owned(),
             continues: apply::continued(self.store, (self.host, self.model), &root, WHAT, part),
@@ -179,7 +179,7 @@ impl<E> Restorer<'_, E> {
             Ok(checked) => checked,
             Err(error) => return Attempt::Refused(Refusal::Again(error)),
         };
-        match transaction.apply(&host, &model, &settings, self.stop) {
+        match transaction.apply(&*host, &model, &settings, self.stop) {
             Ok(kept) => Attempt::Made(Made { id, kept, archived }),
             Err(failure) => match *failure {
                 Failure { error: ApplyError::Knob(error @ KnobError::NotThere { .. }), undo }

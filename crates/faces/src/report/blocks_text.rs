@@ -134,8 +134,31 @@ fn winner(record: &BlocksRecord, search: &Search) -> String {
     let Some(confirmed) = &search.confirmed else { return format!("{name} won but was not confirmed.") };
     let blocks = number::plural(search.blocks, "fresh block");
     let change = confirmed.effect.in_words();
+    let rank = rank(record, search);
+    format!("{rank} In {blocks}: {metric} {change}, {}.", words::call(confirmed.call))
+}
+
+/// How far the winner is shown to be the best.
+fn rank(record: &BlocksRecord, search: &Search) -> String {
+    let (name, rivals) = (&record.settings[search.winner].name, search.rivals());
     let of = number::plural(record.settings.len(), "candidate");
-    format!("{name} is the best of {of}. In {blocks}: {metric} {change}, {}.", words::call(confirmed.call))
+    let ahead = search.ahead().map(number::share);
+    match (ahead, rivals.is_empty()) {
+        (Some(ahead), true) => format!("{name} is the best of {of}, ahead of the others by {ahead} or more."),
+        (Some(ahead), false) => {
+            let rivals = names(record, &rivals, ", ");
+            format!(
+                "{name} was chosen from {of}: ahead of the others by {ahead} or more, but not told apart from {rivals}."
+            )
+        }
+        (None, false) => {
+            format!(
+                "{name} was chosen from {of}, but is not told apart from {}.",
+                names(record, &rivals, ", ")
+            )
+        }
+        (None, true) => format!("{name} was chosen from {of}."),
+    }
 }
 
 fn stages(record: &BlocksRecord, search: &Search) -> Table {
@@ -280,10 +303,66 @@ fn effect(name: String, estimate: &Estimate, call: &str) -> [Cell; 3] {
 
 #[cfg(test)]
 mod tests {
-    use super::all_inside;
-    use rxlab_trial::blocks::Effects;
-    use rxlab_trial::factorial::analyse;
-    use rxlab_trial::record::Better;
+    use super::{all_inside, rank};
+    use rxlab_path::model::Identity;
+    use rxlab_trial::blocks::{BlocksRecord, Effects, NamedSettings, Search};
+    use rxlab_trial::factorial::{Estimate, analyse};
+    use rxlab_trial::metrics;
+    use rxlab_trial::record::{Better, Call, Effect};
+    use rxlab_trial::spec::Kind;
+
+    /// "Best" was once said of a winner among equals.
+    #[test]
+    fn a_winner_is_the_best_only_as_far_as_shown() {
+        let record = BlocksRecord {
+            schema: BlocksRecord::SCHEMA.to_owned(),
+            id: String::new(),
+            version: String::new(),
+            name: "masks".to_owned(),
+            kind: Kind::Search,
+            settings: ["a", "b", "c"]
+                .map(|name| NamedSettings { name: name.to_owned(), set: Vec::new() })
+                .to_vec(),
+            workload: String::new(),
+            host: Identity::default(),
+            cpus: 2,
+            started: String::new(),
+            seed: 1,
+            margin: 0.03,
+            blocks: 20,
+            washout_s: 0.0,
+            measure_s: 1.0,
+            primary: metrics::describe(metrics::name::THROUGHPUT, "req/s"),
+            softirq_timed: false,
+            slots: Vec::new(),
+            conclusion: None,
+        };
+        let lead = |other: usize, low: f64, high: f64| Estimate {
+            factors: vec![other, 1],
+            given: Vec::new(),
+            effect: Effect { mid: (low + high) / 2.0, low, high },
+            call: if low > 0.0 { Call::Helps } else { Call::Inconclusive },
+        };
+        let said = |leads: Vec<Estimate>| {
+            let search =
+                Search { left: Vec::new(), winner: 1, leads, confirmed: None, blocks: 0, means: (1.0, 1.0) };
+            rank(&record, &search)
+        };
+        let (clear, clearer) = (lead(0, 0.041, 0.12), lead(2, 0.2, 0.4));
+        assert_eq!(
+            said(vec![clear.clone(), clearer]),
+            "b is the best of 3 candidates, ahead of the others by 4.1 % or more."
+        );
+        assert_eq!(
+            said(vec![clear, lead(2, -0.01, 0.02)]),
+            "b was chosen from 3 candidates: ahead of the others by 4.1 % or more, but not told apart from c."
+        );
+        assert_eq!(
+            said(vec![lead(0, -0.2, 0.3), lead(2, -0.01, 0.02)]),
+            "b was chosen from 3 candidates, but is not told apart from a, c."
+        );
+        assert_eq!(said(Vec::new()), "b was chosen from 3 candidates.");
+    }
 
     #[test]
     fn effects_are_excluded_only_if_all_of_them_are() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::bencode;
 use crate::error_class::ErrorClass;
+use crate::spec::Spec;
 
 /// Longest tracker response that is read.
 const MAX_ANNOUNCE: usize = 256 * 1024;
@@ -20,11 +21,20 @@ pub(super) enum Check {
 }
 
 impl Check {
+    /// For responses to the requests of `spec`.
+    pub(super) fn for_spec(spec: &Spec) -> Self {
+        match &spec.expect_body {
+            Some(body) => Check::exact(body.shared()),
+            None if spec.announce => Check::announce(),
+            None => Check::Any,
+        }
+    }
+
     pub(super) fn exact(expected: Arc<[u8]>) -> Self {
         Check::Exact { expected, at: 0, same: true }
     }
 
-    pub(super) fn announce() -> Self {
+    fn announce() -> Self {
         Check::Announce { body: Vec::new(), over: false }
     }
 

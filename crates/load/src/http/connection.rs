@@ -1,24 +1,18 @@
-//! One connection: its socket, the requests outstanding on it, and the bytes still to be written.
+//! One connection: its socket, its state, and what it carries.
 //!
 //! The engine decides what to send and when.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
 use socket2::Socket;
 
-use super::block::Block;
-use super::outgoing::Outgoing;
 use super::peer::Peer;
-use super::reader::Learned;
-use super::response::{Malformed, Parser, Response, Truncated};
-use super::tls::Tls;
-use super::waiting::Waiting;
+use super::transport::Transport;
+use super::wire::{Received, Unopened, Wire};
 use crate::clock::{MILLISECOND, Nanos};
 use crate::error_class::ErrorClass;
-use crate::event::Event;
 use crate::poller::Poller;
 use crate::spec::Spec;
 use crate::tally::Tally;
@@ -35,7 +29,7 @@ pub(super) enum Phase {
     Connecting {
         since: Nanos,
     },
-    /// With TLS: the socket is connected, the handshake is in progress.
+    /// The socket is connected, the handshake of TLS or HTTP/2 is in progress.
     Greeting {
         since: Nanos,
     },
@@ -49,38 +43,30 @@ impl Phase {
     }
 }
 
-pub(super) struct Connection {
+pub(super) struct Connection<W> {
     pub(super) phase: Phase,
     /// In the engine's queue of connections with room for a request.
     pub(super) queued: bool,
     /// Moment since which there is room for a request; `None` without room or connection.
     pub(super) free_since: Option<Nanos>,
-    socket: Option<Socket>,
-    /// The TLS layer; `None` without.
-    tls: Option<Box<Tls>>,
-    parser: Parser,
+    pub(super) wire: W,
+    socket: Option<Rc<Socket>>,
     number: usize,
     single: bool,
-    waiting: Waiting,
-    /// Bytes of the outstanding requests still to be written.
-    outgoing: Outgoing,
     backoff: Nanos,
 }
 
-impl Connection {
-    /// Connection `number` of the session, closed; its first request is the block's request of that number.
-    pub(super) fn new(number: usize, spec: &Spec, block: &Block) -> Self {
+impl<W: Wire> Connection<W> {
+    /// Connection `number` of the session, closed.
+    pub(super) fn new(number: usize, spec: &Spec, requests: &W::Requests) -> Self {
         Self {
             phase: Phase::Closed { retry_at: 0 },
             queued: false,
             free_since: None,
+            wire: W::new(number, spec, requests),
             socket: None,
-            tls: None,
-            parser: Parser::for_spec(spec),
             number,
             single: spec.is_single(),
-            waiting: Waiting::default(),
-            outgoing: Outgoing::new(number, block),
             backoff: 0,
         }
     }
@@ -93,38 +79,30 @@ impl Connection {
         }
     }
 
-    pub(super) fn outstanding(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Start of the latency of the outstanding requests, with their count.
-    pub(super) fn outstanding_since(&self) -> impl Iterator<Item = (Nanos, usize)> {
-        self.waiting.since()
-    }
-
     /// Starts connecting. On an error this attempt has failed and the connection is closed.
     pub(super) fn open(
         &mut self,
         poller: &Poller,
         index: usize,
         peer: &Peer,
-        block: &Block,
+        requests: &W::Requests,
         now: Nanos,
     ) -> std::io::Result<()> {
-        let begin = || -> std::io::Result<(Socket, Option<Box<Tls>>)> {
-            let socket = peer.connect(self.number)?;
+        let begin = || -> std::io::Result<(Rc<Socket>, Transport)> {
+            let socket = Rc::new(peer.connect(self.number)?);
             // Registered once; an earlier edge is reported now.
             poller.add(
-                &socket,
+                &*socket,
                 index,
                 EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET,
             )?;
-            let tls = peer.tls.as_ref().map(|setup| Tls::new(setup).map(Box::new)).transpose()?;
-            Ok((socket, tls))
+            let transport = Transport::new(Rc::clone(&socket), peer.tls.as_ref())?;
+            Ok((socket, transport))
         };
         match begin() {
-            Ok((socket, tls)) => {
-                (self.socket, self.tls) = (Some(socket), tls);
+            Ok((socket, transport)) => {
+                self.socket = Some(socket);
+                self.wire.open(transport);
                 self.phase = Phase::Connecting { since: now };
                 Ok(())
             }
@@ -135,7 +113,7 @@ impl Connection {
                 Err(error)
             }
             Err(error) => {
-                self.close(now, block);
+                self.close(now, requests);
                 Err(error)
             }
         }
@@ -143,137 +121,54 @@ impl Connection {
 
     /// Continues opening; returns true once the connection is open. On an error this attempt has failed and
     /// the connection is closed.
-    pub(super) fn connected(
-        &mut self,
-        block: &Block,
-        now: Nanos,
-    ) -> Result<bool, (ErrorClass, std::io::Error)> {
+    pub(super) fn connected(&mut self, requests: &W::Requests, now: Nanos) -> Result<bool, Unopened> {
         let since = match self.phase {
             Phase::Connecting { since } | Phase::Greeting { since } => since,
             Phase::Open | Phase::Closed { .. } => return Ok(self.phase == Phase::Open),
         };
-        let Some(socket) = &mut self.socket else { return Ok(false) };
+        let Some(socket) = &self.socket else { return Ok(false) };
         if matches!(self.phase, Phase::Connecting { .. })
             && let Some(error) = socket.take_error().unwrap_or_else(Some)
         {
-            self.close(now, block);
+            self.close(now, requests);
             return Err((ErrorClass::of_connect(&error), error));
         }
-        match self.tls.as_mut().map_or(Ok(true), |tls| tls.greet(socket)) {
+        match self.wire.greet() {
             Ok(true) => self.phase = Phase::Open,
             Ok(false) => self.phase = Phase::Greeting { since },
-            Err(error) => {
-                self.close(now, block);
-                return Err((ErrorClass::Tls, error));
+            Err(unopened) => {
+                self.close(now, requests);
+                return Err(unopened);
             }
         }
         Ok(self.phase == Phase::Open)
     }
 
     /// The connection was all that was asked for: the request is complete.
-    pub(super) fn opened(&mut self, now: Nanos, block: &Block, tally: &mut Tally) {
-        if let Some((from, taken)) = self.waiting.take(1) {
-            tally.complete_all(taken, now.saturating_sub(from));
+    pub(super) fn opened(&mut self, now: Nanos, requests: &W::Requests, tally: &mut Tally) {
+        for (from, count) in self.wire.since() {
+            tally.complete_all(count, now.saturating_sub(from));
         }
         (self.backoff, tally.unreached) = (0, 0);
-        self.close(now, block);
+        self.close(now, requests);
     }
 
-    /// Adds requests to be written; their latency counts from `from`.
-    pub(super) fn request(&mut self, count: usize, from: Nanos, now: Nanos, block: &Block) {
-        self.waiting.push(count, from, now);
-        self.outgoing.take(count, block);
-    }
-
-    /// Writes as much as the socket accepts; the rest follows when it is writable again.
-    pub(super) fn flush(&mut self, block: &Block) -> Result<(), ErrorClass> {
-        let Some(socket) = &mut self.socket else { return Ok(()) };
-        if let Some(tls) = &mut self.tls {
-            return tls.flush(socket, &mut self.outgoing, block);
-        }
-        loop {
-            let pending = self.outgoing.pending(block);
-            if pending.is_empty() {
-                break;
-            }
-            match send(&*socket, pending, SendFlags::NOSIGNAL) {
-                Ok(written) => self.outgoing.written(written, block),
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(_) => return Err(ErrorClass::Reset),
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads once into `buffer`. `Ok(0)` is the end of the stream.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        match (&mut self.socket, &mut self.tls) {
-            (Some(socket), None) => {
-                rustix::net::recv(&*socket, buffer, rustix::net::RecvFlags::empty()).map(|(n, _)| n)
-            }
-            (Some(socket), Some(tls)) => tls.read(socket, buffer),
-            (None, _) => Err(Errno::AGAIN),
-        }
-    }
-
-    /// Counts the responses in `input`, read at `now`.
-    pub(super) fn answers(
+    /// Reads and counts responses; see [`Wire::receive`].
+    pub(super) fn receive(
         &mut self,
-        mut input: &[u8],
-        learned: &mut Learned,
+        reader: &mut W::Reader,
+        poller: &Poller,
+        to_the_end: bool,
         now: Nanos,
         tally: &mut Tally,
-    ) -> Result<(), ErrorClass> {
-        loop {
-            match learned.next(&mut self.parser, &mut input) {
-                Ok(Some((count, response))) => self.answer(count, response, now, tally)?,
-                Ok(None) => return Ok(()),
-                Err(Malformed) => return Err(ErrorClass::Garbage),
-            }
+    ) -> Received {
+        let mut heard = false;
+        let received = self.wire.receive(reader, poller, to_the_end, now, tally, &mut heard);
+        if heard {
+            // It responds, so the next failure is the first in a row.
+            (self.backoff, tally.unreached) = (0, 0);
         }
-    }
-
-    /// The stream has ended: counts a response that ends with it, and returns the class of the rest.
-    pub(super) fn end(&mut self, now: Nanos, tally: &mut Tally) -> ErrorClass {
-        match self.parser.finish() {
-            Ok(None) => ErrorClass::Closed,
-            Ok(Some(response)) => self.answer(1, response, now, tally).err().unwrap_or(ErrorClass::Closed),
-            Err(Truncated) => ErrorClass::Truncated,
-        }
-    }
-
-    /// Counts `count` > 0 identical responses.
-    fn answer(
-        &mut self,
-        mut count: usize,
-        response: Response,
-        now: Nanos,
-        tally: &mut Tally,
-    ) -> Result<(), ErrorClass> {
-        while count > 0 {
-            let Some((from, taken)) = self.waiting.take(count) else {
-                tally.event(Event::Unsolicited);
-                return Err(ErrorClass::Closed);
-            };
-            tally.status(response.status, taken as u64);
-            match response.error {
-                None => tally.complete_all(taken, now.saturating_sub(from)),
-                Some(class) => tally.error(class, taken),
-            }
-            count -= taken;
-        }
-        // It responds, so the next failure is the first in a row.
-        self.backoff = 0;
-        tally.unreached = 0;
-        if response.last {
-            // Requests behind the last response are never answered.
-            Err(ErrorClass::Discarded)
-        } else if self.single {
-            Err(ErrorClass::Closed)
-        } else {
-            Ok(())
-        }
+        received
     }
 
     /// Start of the oldest request or of the connection attempt.
@@ -281,7 +176,7 @@ impl Connection {
         match self.phase {
             Phase::Closed { .. } => None,
             Phase::Connecting { since } | Phase::Greeting { since } => Some(since),
-            Phase::Open => self.waiting.oldest(),
+            Phase::Open => self.wire.oldest(),
         }
     }
 
@@ -293,10 +188,10 @@ impl Connection {
         class: ErrorClass,
         now: Nanos,
         timeout: Nanos,
-        block: &Block,
+        requests: &W::Requests,
         tally: &mut Tally,
     ) {
-        match (class, self.waiting.len()) {
+        match (class, self.wire.outstanding()) {
             // A connection for one request fails with it; any other has no requests while it connects.
             (ErrorClass::Connect, _) | (ErrorClass::Tls, 0) => tally.error(class, 1),
             (_, 0) => {}
@@ -306,7 +201,7 @@ impl Connection {
             }
             (ErrorClass::Timeout, count) => {
                 let mut rest = count;
-                for (from, overdue) in self.waiting.overdue(now, timeout) {
+                for (from, overdue) in self.wire.overdue(now, timeout) {
                     tally.timed_out(overdue, now.saturating_sub(from));
                     rest -= overdue;
                 }
@@ -314,20 +209,17 @@ impl Connection {
             }
             (_, count) => tally.error(class, count),
         }
-        self.close(now, block);
+        self.close(now, requests);
     }
 
     /// Closes the socket; if the connection has responded, the next may be opened at once.
-    pub(super) fn close(&mut self, now: Nanos, block: &Block) {
+    pub(super) fn close(&mut self, now: Nanos, requests: &W::Requests) {
         if let Some(socket) = self.socket.take().filter(|_| self.single) {
             // The response is complete: waiting for an orderly end would block the port for a minute, which
             // is what happens without the option.
             let _ = socket.set_linger(Some(Duration::ZERO));
         }
-        self.tls = None;
-        self.parser.reset();
-        self.waiting.clear();
-        self.outgoing.reset(block);
+        self.wire.reset(requests);
         self.free_since = None;
         self.phase = Phase::Closed { retry_at: now + self.backoff };
         self.backoff = (self.backoff * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
@@ -336,52 +228,23 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use super::{Block, Connection, ErrorClass, Event, Learned, Phase, Spec, Tally};
-
-    /// A connection with three requests sent at 10 and two at 50.
-    fn busy() -> (Connection, Block, Tally) {
-        let block = Block::new(&[b"GET / HTTP/1.1\r\n\r\n".to_vec()], 8);
-        let spec = Spec::new("http://h:1/".parse().expect("a URL"));
-        let mut connection = Connection::new(0, &spec, &block);
-        connection.phase = Phase::Open;
-        connection.request(3, 10, 10, &block);
-        connection.request(2, 50, 50, &block);
-        (connection, block, Tally::new())
-    }
+    use super::{Connection, ErrorClass, Phase, Spec, Tally, Wire};
+    use crate::http::block::Block;
+    use crate::http::pipeline::Pipeline;
 
     /// One overdue response was once a timeout of everything behind it.
     #[test]
     fn only_what_is_overdue_is_a_timeout() {
-        let (mut connection, block, mut tally) = busy();
+        let block = Block::new(&[b"GET / HTTP/1.1\r\n\r\n".to_vec()], 8);
+        let spec = Spec::new("http://h:1/".parse().expect("a URL"));
+        let mut connection = Connection::<Pipeline>::new(0, &spec, &block);
+        connection.phase = Phase::Open;
+        connection.wire.request(3, 10, 10, &block);
+        connection.wire.request(2, 50, 50, &block);
+        let mut tally = Tally::new();
         connection.fail(ErrorClass::Timeout, 40, 20, &block, &mut tally);
         assert_eq!(tally.errors, [(ErrorClass::Timeout, 3), (ErrorClass::Closed, 2)].into());
         assert_eq!(tally.given_up.len(), 3, "they took at least their age");
-        assert_eq!((connection.outstanding(), connection.waits_since()), (0, None));
-    }
-
-    /// The 408 of a server that closes an idle connection was once a failed request.
-    #[test]
-    fn a_response_without_a_request_is_an_event_and_no_error() {
-        let (mut connection, block, mut tally) = busy();
-        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-        (0..5).for_each(|_| {
-            assert_eq!(connection.answers(answer, &mut Learned::default(), 60, &mut tally), Ok(()))
-        });
-        let timeout = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-        let class =
-            connection.answers(timeout, &mut Learned::default(), 70, &mut tally).expect_err("it ends");
-        connection.fail(class, 70, 20, &block, &mut tally);
-        assert_eq!((tally.completed, tally.errors), (5, [].into()));
-        assert_eq!(tally.events, [(Event::Unsolicited, 1)].into());
-    }
-
-    #[test]
-    fn what_was_sent_behind_an_announced_end_is_discarded() {
-        let (mut connection, block, mut tally) = busy();
-        let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-        let class = connection.answers(answer, &mut Learned::default(), 20, &mut tally);
-        assert_eq!(class, Err(ErrorClass::Discarded));
-        connection.fail(ErrorClass::Discarded, 20, 20, &block, &mut tally);
-        assert_eq!((tally.completed, tally.errors), (1, [(ErrorClass::Discarded, 4)].into()));
+        assert_eq!((connection.wire.outstanding(), connection.waits_since()), (0, None));
     }
 }

@@ -1,6 +1,15 @@
 //! What distinguishes `http://` and `https://` from other protocols.
 
-use super::{HttpEngine, Shared, Template, TlsSetup};
+use std::sync::Arc;
+
+use super::block::Block;
+use super::engine::HttpEngine;
+use super::http2::{Messages, Streams};
+use super::pipeline::Pipeline;
+use super::request::block;
+use super::template::Template;
+use super::tls::Setup;
+use super::wire::Wire;
 use crate::check::{SpecError, range, refuse_if};
 use crate::destination::Destination;
 use crate::header::is_method;
@@ -59,6 +68,7 @@ impl Definition for Http {
     fn options(&self) -> &'static [&'static str] {
         &[
             "--requests",
+            "--http2",
             "--no-keepalive",
             "--unix",
             "--ca",
@@ -101,6 +111,10 @@ impl Definition for Http {
             spec.expect_body.is_some() && spec.announce,
             "--expect-body and --announce exclude each other",
         )?;
+        refuse_if(spec.http2 && spec.no_keepalive, "--no-keepalive does not work with --http2")?;
+        if spec.http2 {
+            Messages::check(spec)?;
+        }
         refuse_if(spec.no_keepalive && spec.pipeline != 1, "--pipeline does not work with --no-keepalive")?;
         refuse_if(spec.unix.is_some() && !spec.sources.is_empty(), "--source does not work with --unix")?;
         refuse_if(
@@ -118,18 +132,50 @@ impl Definition for Http {
     }
 }
 
+/// State shared by the threads of a load, built once: requests can have long bodies.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    requests: Requests,
+    tls: Option<Setup>,
+}
+
+#[derive(Clone)]
+enum Requests {
+    Http1(Arc<Block>),
+    Http2(Arc<Messages>),
+}
+
 /// Prepares the requests of `spec`, and TLS if it is used.
 pub(crate) fn prepare(spec: &Spec) -> Result<Shared, String> {
-    let setup = || TlsSetup::new(trust::config(spec)?, &spec.url.host);
-    Ok(Shared::new(spec, spec.url.tls.then(setup).transpose()?))
+    let protocol: &[u8] = if spec.http2 { b"h2" } else { b"http/1.1" };
+    let setup = || Setup::new(trust::config(spec)?, &spec.url.host, protocol);
+    let requests = match spec.http2 {
+        false => Requests::Http1(Arc::new(block(spec))),
+        true => Requests::Http2(Arc::new(Messages::new(spec))),
+    };
+    Ok(Shared { requests, tls: spec.url.tls.then(setup).transpose()? })
 }
 
 /// Opens the connections of a thread.
 pub(crate) fn open(worker: &Worker, destination: &Destination, poller: Poller) -> Result<Opened, LoadError> {
+    let Shared { requests, tls } =
+        worker.shared.clone().expect("a session over TCP has prepared its requests");
+    match requests {
+        Requests::Http1(block) => start::<Pipeline>(worker, destination, block, tls, poller),
+        Requests::Http2(messages) => start::<Streams>(worker, destination, messages, tls, poller),
+    }
+}
+
+fn start<W: Wire + 'static>(
+    worker: &Worker,
+    destination: &Destination,
+    requests: Arc<W::Requests>,
+    tls: Option<Setup>,
+    poller: Poller,
+) -> Result<Opened, LoadError> {
     let spec = &worker.spec;
-    let shared = worker.shared.clone().expect("a session over TCP has prepared its requests");
-    let mut engine =
-        HttpEngine::new(spec, destination, shared, worker.index, poller).map_err(LoadError::Socket)?;
+    let mut engine = HttpEngine::<W>::new(spec, destination, requests, tls, worker.index, poller)
+        .map_err(LoadError::Socket)?;
     engine.warm(WARM_UP.min(spec.timeout_ns())).map_err(|error| worker.down(destination, error))?;
     Ok((Box::new(engine), None))
 }

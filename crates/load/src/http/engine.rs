@@ -11,12 +11,10 @@ use std::sync::Arc;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::block::Block;
 use super::connection::{Connection, Phase};
 use super::peer::Peer;
-use super::reader::Learned;
-use super::request::Shared;
-use super::tls::BROKEN;
+use super::tls::Setup;
+use super::wire::{Received, Wire};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::destination::Destination;
 use crate::error_class::ErrorClass;
@@ -27,11 +25,8 @@ use crate::tally::{Tally, Unanswered};
 use crate::thread::{Engine, sweep_period};
 use timers::Timers;
 
-const READ_BUFFER: usize = 64 * 1024;
 /// Connections opened at the same time before the load begins.
 const OPENING: usize = 512;
-/// Full buffers read from one connection before the others get their turn.
-const READS_PER_TURN: usize = 16;
 /// Events handled before the clock is read again: times are wrong by at most the duration of their
 /// handling, some tens of microseconds.
 const EVENTS_A_CLOCK: usize = 8;
@@ -46,7 +41,7 @@ const ENDING: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventF
 /// A run with a number of requests gives up after this long without a single successful connection.
 const GIVE_UP: Nanos = 10 * SECOND;
 
-pub(crate) struct HttpEngine {
+pub(super) struct HttpEngine<W: Wire> {
     poller: Poller,
     peer: Peer,
     depth: usize,
@@ -63,7 +58,7 @@ pub(crate) struct HttpEngine {
     timeout: Nanos,
     schedule: Option<Schedule>,
     running: bool,
-    connections: Vec<Connection>,
+    connections: Vec<Connection<W>>,
     /// Time limit of a request or connection attempt.
     deadlines: Timers,
     /// Moments at which closed connections may be reopened.
@@ -78,23 +73,22 @@ pub(crate) struct HttpEngine {
     unread: Vec<usize>,
     /// Closed loop: connections that were read and get their next requests with the others of this round.
     answered: Vec<usize>,
-    block: Arc<Block>,
-    /// The response that all connections expect.
-    learned: Learned,
-    buffer: Vec<u8>,
+    requests: Arc<W::Requests>,
+    reader: W::Reader,
 }
 
-impl HttpEngine {
+impl<W: Wire> HttpEngine<W> {
     /// Creates the engine of thread `index`, with all connections closed.
-    pub(crate) fn new(
+    pub(super) fn new(
         spec: &Spec,
         destination: &Destination,
-        shared: Shared,
+        requests: Arc<W::Requests>,
+        tls: Option<Setup>,
         index: usize,
         poller: Poller,
     ) -> std::io::Result<Self> {
         let (first, count) = spec.part(index);
-        let Shared { block, tls } = shared;
+        let connection = |number| Connection::new(number, spec, &*requests);
         Ok(Self {
             poller,
             peer: Peer::new(destination, spec, tls)?,
@@ -110,20 +104,19 @@ impl HttpEngine {
             deadlines: Timers::new(count),
             retries: Timers::new(count),
             period: sweep_period(spec.timeout_ns()),
-            connections: (first..first + count).map(|number| Connection::new(number, spec, &block)).collect(),
+            connections: (first..first + count).map(connection).collect(),
             free: VecDeque::with_capacity(count),
             is_behind: false,
             unread: Vec::new(),
             answered: Vec::with_capacity(ANSWERS_A_ROUND),
-            block,
-            learned: Learned::default(),
-            buffer: vec![0; READ_BUFFER],
+            requests,
+            reader: W::Reader::default(),
         })
     }
 
     /// Opens all connections and waits until each is open or has failed, while one of them opens within
     /// `patience`. Fails if not a single one is open.
-    pub(crate) fn warm(&mut self, patience: Nanos) -> std::io::Result<()> {
+    pub(super) fn warm(&mut self, patience: Nanos) -> std::io::Result<()> {
         let mut deadline = self.poller.now() + patience;
         let (mut next, mut opening, mut open) = (0, 0, 0);
         let mut first_error = None;
@@ -133,7 +126,7 @@ impl HttpEngine {
             // waits a second for its next attempt.
             while opening < OPENING && next < self.connections.len() && !full {
                 let now = self.poller.now();
-                match self.connections[next].open(&self.poller, next, &self.peer, &self.block, now) {
+                match self.connections[next].open(&self.poller, next, &self.peer, &self.requests, now) {
                     Ok(()) => opening += 1,
                     Err(error) => {
                         full = self.peer.is_full(&error) && now < deadline;
@@ -166,13 +159,13 @@ impl HttpEngine {
             let Some(Ready { index, flags }) = self.poller.ready(event) else { continue };
             let connection = &mut self.connections[index];
             if connection.phase.is_opening() {
-                match connection.connected(&self.block, now) {
+                match connection.connected(&self.requests, now) {
                     Ok(open) => opened += usize::from(open),
                     Err((_, error)) => failed.push(error),
                 }
             }
             match connection.phase {
-                Phase::Open if flags.intersects(ENDING) => connection.close(now, &self.block),
+                Phase::Open if flags.intersects(ENDING) => connection.close(now, &self.requests),
                 Phase::Open if flags.contains(EventFlags::IN) => self.unread.push(index),
                 _ => {}
             }
@@ -198,33 +191,36 @@ impl HttpEngine {
         let connection = &mut self.connections[index];
         match connection.phase {
             Phase::Closed { .. } => {}
-            Phase::Connecting { .. } | Phase::Greeting { .. } => match connection.connected(&self.block, now)
-            {
-                Ok(false) => {}
-                Ok(true) => {
-                    tally.opened += 1;
-                    self.reached = now;
-                    tally.handshakes += u64::from(self.peer.tls.is_some());
-                    if self.only_opens {
-                        connection.opened(now, &self.block, tally);
+            Phase::Connecting { .. } | Phase::Greeting { .. } => {
+                match connection.connected(&self.requests, now) {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        tally.opened += 1;
+                        self.reached = now;
+                        tally.handshakes += u64::from(self.peer.tls.is_some());
+                        if self.only_opens {
+                            connection.opened(now, &self.requests, tally);
+                            self.again(index, now, tally);
+                        } else if connection.wire.outstanding() > 0 {
+                            // A connection for one request includes the wait for it.
+                            self.flush(index, now, tally);
+                        } else {
+                            self.supply(index, now, tally);
+                        }
+                    }
+                    Err((class, error)) => {
+                        tally.failed(class, &error, 1);
                         self.again(index, now, tally);
-                    } else if connection.outstanding() > 0 {
-                        // A connection for one request includes the wait for it.
-                        self.flush(index, now, tally);
-                    } else {
-                        self.supply(index, now, tally);
                     }
                 }
-                Err((class, error)) => {
-                    tally.failed(class, &error, 1);
-                    self.again(index, now, tally);
-                }
-            },
+            }
             Phase::Open => {
-                if flags.contains(EventFlags::OUT)
-                    && let Err(class) = connection.flush(&self.block)
-                {
-                    return self.refused(index, class, now, tally);
+                if flags.contains(EventFlags::OUT) {
+                    match connection.wire.flush(&self.requests) {
+                        Ok(false) => {}
+                        Ok(true) => self.unread.push(index),
+                        Err(class) => return self.refused(index, class, now, tally),
+                    }
                 }
                 if flags.intersects(EventFlags::IN | ENDING) {
                     self.receive(index, flags.intersects(ENDING), now, tally);
@@ -242,43 +238,16 @@ impl HttpEngine {
         }
     }
 
-    /// Reads and counts responses up to a short read; with `to_the_end` until nothing is left.
-    fn receive(&mut self, index: usize, to_the_end: bool, mut now: Nanos, tally: &mut Tally) {
+    /// Reads and counts responses, and supplies the connection with the next requests.
+    fn receive(&mut self, index: usize, to_the_end: bool, now: Nanos, tally: &mut Tally) {
         let connection = &mut self.connections[index];
-        let mut reads = 0;
-        loop {
-            if reads == READS_PER_TURN {
-                self.unread.push(index);
-                break;
-            }
-            if reads > 0 {
-                now = self.poller.now();
-            }
-            reads += 1;
-            match connection.read(&mut self.buffer) {
-                Ok(0) => {
-                    let class = connection.end(now, tally);
-                    return self.fail(index, class, now, tally);
-                }
-                Ok(length) => {
-                    let input = &self.buffer[..length];
-                    tally.bytes += length as u64;
-                    if let Err(class) = connection.answers(input, &mut self.learned, now, tally) {
-                        return self.fail(index, class, now, tally);
-                    }
-                    // With TLS a short read says nothing about the socket.
-                    if length < self.buffer.len() && !to_the_end && self.peer.tls.is_none() {
-                        break;
-                    }
-                }
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(BROKEN) => return self.fail(index, ErrorClass::Tls, now, tally),
-                Err(_) => return self.fail(index, ErrorClass::Reset, now, tally),
-            }
+        match connection.receive(&mut self.reader, &self.poller, to_the_end, now, tally) {
+            Received::All => {}
+            Received::More => self.unread.push(index),
+            Received::Ended(class) => return self.fail(index, class, self.poller.now(), tally),
         }
         if self.schedule.is_some() {
-            return self.supply(index, now, tally);
+            return self.supply(index, self.poller.now(), tally);
         }
         self.answered.push(index);
         if self.answered.len() == ANSWERS_A_ROUND {
@@ -287,7 +256,7 @@ impl HttpEngine {
     }
 }
 
-impl Engine for HttpEngine {
+impl<W: Wire> Engine for HttpEngine<W> {
     fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
         self.schedule = schedule;
         self.running = true;
@@ -305,7 +274,7 @@ impl Engine for HttpEngine {
         for index in 0..self.connections.len() {
             if self.only_opens {
                 // Those that are open now were not asked for.
-                self.connections[index].close(self.reached, &self.block);
+                self.connections[index].close(self.reached, &self.requests);
             }
             if self.connections[index].phase == Phase::Open {
                 self.supply(index, self.poller.now(), tally);
@@ -364,12 +333,12 @@ impl Engine for HttpEngine {
     }
 
     fn in_flight(&self) -> u64 {
-        self.connections.iter().map(|c| c.outstanding() as u64).sum()
+        self.connections.iter().map(|c| c.wire.outstanding() as u64).sum()
     }
 
     fn unanswered(&self, now: Nanos) -> Unanswered {
         let mut unanswered = Unanswered::new();
-        for (from, count) in self.connections.iter().flat_map(Connection::outstanding_since) {
+        for (from, count) in self.connections.iter().flat_map(|connection| connection.wire.since()) {
             unanswered.add_sent(count, from, now);
         }
         if let Some(schedule) = &self.schedule {

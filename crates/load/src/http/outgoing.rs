@@ -4,7 +4,7 @@ use super::block::{Block, Cursor};
 use crate::Random;
 
 /// What distinguishes the seeds of connections from small numbers.
-const SEED: u64 = 0x7278_6c61_6275_726c;
+pub(super) const SEED: u64 = 0x7278_6c61_6275_726c;
 
 /// Source of the bytes.
 #[derive(Debug)]

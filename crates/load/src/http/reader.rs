@@ -9,12 +9,7 @@ use crate::spec::Spec;
 impl Parser {
     /// For responses to the requests of `spec`.
     pub(super) fn for_spec(spec: &Spec) -> Self {
-        let check = match &spec.expect_body {
-            Some(body) => Check::exact(body.shared()),
-            None if spec.announce => Check::announce(),
-            None => Check::Any,
-        };
-        Self::new(spec.method == "HEAD", spec.expect_status.clone(), check)
+        Self::new(spec.method == "HEAD", spec.expect_status.clone(), Check::for_spec(spec))
     }
 }
 

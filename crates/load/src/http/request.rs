@@ -1,28 +1,11 @@
-//! Requests of a spec as bytes.
-
-use std::sync::Arc;
+//! Requests of a spec as the bytes of HTTP/1.1.
 
 use super::block::Block;
 use super::template::Template;
-use super::tls::Setup;
 use crate::spec::Spec;
 
-/// State shared by the threads of a load, built once: requests can have long bodies.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(super) block: Arc<Block>,
-    pub(super) tls: Option<Setup>,
-}
-
-impl Shared {
-    /// The requests of `spec`, with the TLS settings if it is used.
-    pub(crate) fn new(spec: &Spec, tls: Option<Setup>) -> Self {
-        Self { block: Arc::new(block(spec)), tls }
-    }
-}
-
 /// All requests of `spec`, in turn.
-fn block(spec: &Spec) -> Block {
+pub(super) fn block(spec: &Spec) -> Block {
     let paths = spec.targets();
     let parse = |path: &String| Template::parse(path).expect("the paths of a checked spec can be filled in");
     let templates: Vec<Template> = paths.iter().map(parse).collect();

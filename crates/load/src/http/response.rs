@@ -192,13 +192,7 @@ impl Parser {
 
     /// Sets the error of the now complete response.
     fn judge(&mut self) {
-        self.response.error = match self.response.status {
-            status if self.good.has(status) => self.check.error(),
-            ..300 => Some(ErrorClass::Status2xx),
-            300..400 => Some(ErrorClass::Status3xx),
-            400..500 => Some(ErrorClass::Status4xx),
-            _ => Some(ErrorClass::Status5xx),
-        };
+        self.response.error = judge(self.response.status, &self.good, &self.check);
     }
 
     fn complete(&mut self) -> Response {
@@ -270,6 +264,17 @@ impl Parser {
     fn grow_line(&mut self, piece: &[u8]) {
         self.line_return |= self.line == 0 && piece.first() == Some(&b'\r');
         self.line += piece.len();
+    }
+}
+
+/// Error class of a complete response, if its status is not `good` or its body not as expected.
+pub(super) fn judge(status: u16, good: &Statuses, check: &Check) -> Option<ErrorClass> {
+    match status {
+        status if good.has(status) => check.error(),
+        ..300 => Some(ErrorClass::Status2xx),
+        300..400 => Some(ErrorClass::Status3xx),
+        400..500 => Some(ErrorClass::Status4xx),
+        _ => Some(ErrorClass::Status5xx),
     }
 }
 

@@ -13,10 +13,6 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use socket2::Socket;
 
-use super::block::Block;
-use super::outgoing::Outgoing;
-use crate::error_class::ErrorClass;
-
 /// Returned by [`Tls::read`] if the peer violates the TLS protocol.
 pub(super) const BROKEN: Errno = Errno::PROTO;
 
@@ -28,14 +24,14 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// For connections to `host`. Fails if `host` is not a valid server name.
-    pub(crate) fn new(mut config: ClientConfig, host: &str) -> Result<Self, String> {
+    /// For connections to `host` that carry `protocol` (its ALPN name). Fails if `host` is not a valid server name.
+    pub(crate) fn new(mut config: ClientConfig, host: &str, protocol: &[u8]) -> Result<Self, String> {
         let name = match host.parse::<IpAddr>() {
             Ok(address) => ServerName::from(address),
             Err(_) => ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?,
         };
         config.resumption = Resumption::disabled();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         Ok(Self { config: Arc::new(config), name })
     }
 }
@@ -51,8 +47,13 @@ impl Tls {
         connection.map(|connection| Self { connection }).map_err(std::io::Error::other)
     }
 
+    /// Protocol that the server has chosen (ALPN).
+    pub(super) fn protocol(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
+    }
+
     /// Continues the handshake as far as the socket allows; returns true once it is complete.
-    pub(super) fn greet(&mut self, socket: &mut Socket) -> std::io::Result<bool> {
+    pub(super) fn greet(&mut self, socket: &Socket) -> std::io::Result<bool> {
         loop {
             self.send(socket)?;
             if !self.connection.is_handshaking() {
@@ -72,16 +73,16 @@ impl Tls {
     }
 
     /// Reads once from the socket; `false` at its end.
-    fn receive(&mut self, socket: &mut Socket) -> std::io::Result<bool> {
-        let length = self.connection.read_tls(socket)?;
+    fn receive(&mut self, mut socket: &Socket) -> std::io::Result<bool> {
+        let length = self.connection.read_tls(&mut socket)?;
         self.connection.process_new_packets().map_err(std::io::Error::other)?;
         Ok(length > 0)
     }
 
     /// Sends what is ready, as far as the socket accepts it.
-    fn send(&mut self, socket: &mut Socket) -> std::io::Result<()> {
+    fn send(&mut self, mut socket: &Socket) -> std::io::Result<()> {
         while self.connection.wants_write() {
-            match self.connection.write_tls(socket) {
+            match self.connection.write_tls(&mut socket) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -91,27 +92,25 @@ impl Tls {
         Ok(())
     }
 
-    /// Writes pending bytes of the block, as many as fit into the socket and the records before it.
-    pub(super) fn flush(
-        &mut self,
-        socket: &mut Socket,
-        outgoing: &mut Outgoing,
-        block: &Block,
-    ) -> Result<(), ErrorClass> {
-        loop {
-            self.send(socket).map_err(|_| ErrorClass::Reset)?;
-            let pending = outgoing.pending(block);
-            if pending.is_empty() || self.connection.wants_write() {
-                return Ok(());
-            }
-            // Into memory: an error would be a bug of this program.
-            let taken = self.connection.writer().write(pending).map_err(|_| ErrorClass::Reset)?;
-            outgoing.written(taken, block);
+    /// Writes as many bytes as fit into a record that the socket accepts; [`Errno::AGAIN`] while it accepts none.
+    pub(super) fn write(&mut self, socket: &Socket, bytes: &[u8]) -> Result<usize, Errno> {
+        self.flush(socket)?;
+        if self.connection.wants_write() {
+            return Err(Errno::AGAIN);
         }
+        // Into memory: an error would be a bug of this program.
+        let taken = self.connection.writer().write(bytes).map_err(|_| Errno::PROTO)?;
+        self.flush(socket)?;
+        Ok(taken)
+    }
+
+    /// Sends records that are ready, as far as the socket accepts them.
+    pub(super) fn flush(&mut self, socket: &Socket) -> Result<(), Errno> {
+        self.send(socket).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET))
     }
 
     /// Reads into `buffer`. `Ok(0)` is the end of the stream, [`BROKEN`] a protocol violation.
-    pub(super) fn read(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Result<usize, Errno> {
+    pub(super) fn read(&mut self, socket: &Socket, buffer: &mut [u8]) -> Result<usize, Errno> {
         loop {
             match self.connection.reader().read(buffer) {
                 Ok(length) => return Ok(length),

@@ -56,8 +56,9 @@ pub(super) fn parsed<T, E: Display>(
     text(host, path).parse(|text| parser(&text).map_err(|error| format!("/{path}: {error}")))
 }
 
-/// `/proc/interrupts`, parsed by `parser`. Container runtimes mask it: podman and Moby bind /dev/null or an empty
-/// file over it. A file without its last line break was cut.
+/// `/proc/interrupts`, parsed by `parser`. Every Linux has it, so one that is missing is hidden (`subset=pid` of procfs).
+/// Container runtimes mask it: podman and Moby bind /dev/null or an empty file over it. A file without its last line
+/// break was cut.
 pub(super) fn interrupts<T, E: Display>(
     host: &dyn Host,
     parser: impl FnOnce(&str) -> Result<T, E>,
@@ -68,6 +69,9 @@ pub(super) fn interrupts<T, E: Display>(
     match host.read_text(PATH) {
         Err(error) if error.cause == EINVAL => {
             Fact::Broken(format!("/{PATH} is masked: not a regular file, as in a container"))
+        }
+        Err(error) if error.cause == Cause::Missing => {
+            Fact::Broken(format!("/{PATH} is missing: hidden, as by ProcSubset=pid"))
         }
         Err(error) => absence(&error),
         Ok(text) if text.is_empty() => Fact::Broken(format!("/{PATH} is empty: masked, as in a container")),

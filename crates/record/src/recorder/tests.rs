@@ -291,19 +291,71 @@ fn a_full_disk_costs_samples_and_nothing_else() {
     assert!(disk.with(|disk| disk.files.contains_key(RESERVE)), "set aside again, with a new segment");
 }
 
-/// On a disk that stays full new samples replace old ones, and not all of them.
+/// Puts what is being packed in place: the moment of that is chance otherwise.
+fn settle(recorder: &mut Recorder<Memory>) {
+    while recorder.packing.is_some() {
+        std::thread::yield_now();
+        recorder.pack(false).expect("written");
+    }
+}
+
+/// Records these seconds as far as the disk has room; returns those that it had room for.
+fn record_what_fits(recorder: &mut Recorder<Memory>, seconds: std::ops::Range<i64>) -> Vec<i64> {
+    let mut kept = Vec::new();
+    for second in seconds {
+        if recorder.tick(&machine(second), at(second)).is_ok() {
+            kept.push(second);
+        }
+        settle(recorder);
+    }
+    kept
+}
+
+/// Bytes of the files with a suffix.
+fn bytes_of(disk: &Memory, suffix: &str) -> usize {
+    disk.with(|disk| {
+        disk.files.iter().filter(|(name, _)| name.ends_with(suffix)).map(|(_, bytes)| bytes.len()).sum()
+    })
+}
+
+/// A ring of segments of 600 seconds each on a disk that is full from then on, with nothing set aside.
+fn full_disk(segments: i64) -> (Memory, Recorder<Memory>) {
+    let disk = Memory::default();
+    for segment in 0..segments {
+        let mut recorder = begin(&disk, 1 << 17);
+        record(&mut recorder, segment * 600..segment * 600 + 600);
+        recorder.finish().expect("packed");
+    }
+    disk.with(|disk| disk.files.remove(RESERVE));
+    fill(&disk, 0);
+    let recorder = begin(&disk, 1 << 17);
+    (disk, recorder)
+}
+
+/// On a disk that stays full new samples replace old ones, as in a ring that is smaller. A log that had no more room once
+/// ended the recording: it was never packed.
 #[test]
 fn the_oldest_make_room_for_the_newest() {
-    let disk = Memory::default();
-    let mut recorder = begin(&disk, 1 << 17);
-    record(&mut recorder, 0..3_000);
-    recorder.finish().expect("packed");
-    let mut recorder = begin(&disk, 1 << 17);
-    fill(&disk, 0);
-    let kept = (3_000..6_000).filter(|second| recorder.tick(&machine(*second), at(*second)).is_ok()).count();
+    let (disk, mut recorder) = full_disk(8);
+    for from in (4_800..7_800).step_by(100) {
+        let kept = record_what_fits(&mut recorder, from..from + 100);
+        assert!(kept.len() > 90, "{} of 100 samples from {from} on", kept.len());
+        // What is packed keeps its room: it has several times as many samples as a log of its size.
+        let (packed, log) = (bytes_of(&disk, ".packed"), bytes_of(&disk, ".log"));
+        assert!(2 * packed > log, "{packed} bytes in front of a log of {log} at {from}");
+    }
     let seen = check(&disk);
-    assert!(seen[0] < 3_000, "not all of the old ones made room: {}", seen[0]);
-    assert!(kept > 100, "{kept}");
+    assert!(seen.len() > 600 && seen[0] > 6_000 && seen.last() > Some(&7_790), "{seen:?}");
+    assert!(seen.windows(2).all(|two| two[1] - two[0] < 10), "no larger gap: {seen:?}");
+}
+
+/// A disk that has no room for a log takes no more than the oldest segment.
+#[test]
+fn the_only_segment_left_is_not_given_up() {
+    let (disk, mut recorder) = full_disk(1);
+    let newest = *check(&disk).last().expect("recorded");
+    assert_eq!(record_what_fits(&mut recorder, 600..1_200), [0; 0]);
+    assert_eq!(check(&disk).last(), Some(&newest));
 }
 
 /// Another program takes whatever becomes free: nothing that was recorded is given up for it.

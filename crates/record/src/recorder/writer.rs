@@ -66,6 +66,8 @@ pub struct Recorder<S> {
     has_reserve: bool,
     /// Bytes that were freed on a full disk and not written since.
     freed: u64,
+    /// True if the log has no more room on a full disk: packed, it takes a third of it.
+    is_cramped: bool,
 }
 
 /// A file of the ring that does not grow.
@@ -133,6 +135,7 @@ impl<S: Storage> Recorder<S> {
             unreadable: Vec::new(),
             has_reserve: false,
             freed: 0,
+            is_cramped: false,
         };
         recorder.make_room(0)?;
         recorder.set_aside();
@@ -142,10 +145,10 @@ impl<S: Storage> Recorder<S> {
     /// Takes a sample of `host`, at this time of day in milliseconds since 1970, and writes it. After an error the
     /// recording continues with the next tick; the sample is lost.
     pub fn tick(&mut self, host: &dyn Host, at_ms: i64) -> io::Result<()> {
-        let size = self.limits.size;
+        let (size, is_cramped) = (self.limits.size, self.is_cramped);
         let is_done = |log: &Log| {
             let is_large = log.length >= LOG_SIZE.min(size / 4) || log.unpacked >= UNPACKED;
-            log.ticks >= TICKS || is_large || at_ms <= log.last_ms
+            log.ticks >= TICKS || is_large || (is_cramped && log.ticks > 1) || at_ms <= log.last_ms
         };
         if self.log.as_ref().is_some_and(is_done) {
             self.close();
@@ -156,6 +159,8 @@ impl<S: Storage> Recorder<S> {
                 self.log = Some(log);
                 written
             }
+            // Its packed form makes room for the next log.
+            None if is_cramped && self.next_log().is_some() => Err(io::ErrorKind::StorageFull.into()),
             None => self.open(host, at_ms),
         };
         let packed = self.pack(false);
@@ -204,6 +209,7 @@ impl<S: Storage> Recorder<S> {
         }
         log.accept(&taken.tick);
         self.log = Some(log);
+        self.is_cramped = false;
         Ok(())
     }
 
@@ -252,6 +258,7 @@ impl<S: Storage> Recorder<S> {
         }
         // A log takes three times as much as its packed form: it must not replace all of them, nor the only one.
         if self.older.len() < 2 || self.older.iter().map(|older| older.bytes).sum::<u64>() <= log {
+            self.is_cramped = true;
             return Ok(false);
         }
         self.freed += self.older.first().map_or(0, |oldest| oldest.bytes);
@@ -306,14 +313,19 @@ impl<S: Storage> Recorder<S> {
                 self.put_in_place(packing)?;
             }
             if self.packing.is_none() {
-                let next = self.older.iter().find(|older| older.name.ends_with(LOG) && !older.stays);
-                let Some(name) = next.map(|older| older.name.clone()) else { return Ok(()) };
+                let Some(name) = self.next_log() else { return Ok(()) };
                 self.start_packing(name)?;
             }
             if !waits {
                 return Ok(());
             }
         }
+    }
+
+    /// The name of the next log to pack.
+    fn next_log(&self) -> Option<String> {
+        let next = self.older.iter().find(|older| older.name.ends_with(LOG) && !older.stays);
+        next.map(|older| older.name.clone())
     }
 
     fn start_packing(&mut self, name: String) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Decides which connection sends the next request, in the closed and the open loop, and handles failed
 //! connections.
 
-use super::{EVENTS_A_CLOCK, ErrorClass, HttpEngine, Nanos, Phase, Tally};
+use super::{EVENTS_A_CLOCK, ErrorClass, HttpEngine, Nanos, Phase, Tally, Wire};
 use crate::thread::TICKETS_PER_TURN;
 
 /// Outcome of a connection attempt.
@@ -15,7 +15,7 @@ enum Opening {
     Later,
 }
 
-impl HttpEngine {
+impl<W: Wire> HttpEngine<W> {
     /// Gives a connection the requests it has room for: at once in the closed loop, by queueing it
     /// in the open loop.
     pub(super) fn supply(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
@@ -25,7 +25,7 @@ impl HttpEngine {
             Phase::Closed { retry_at } => self.single && retry_at <= now,
             Phase::Connecting { .. } | Phase::Greeting { .. } => false,
         };
-        let room = self.depth.saturating_sub(connection.outstanding());
+        let room = connection.wire.room(self.depth);
         if room == 0 || !self.running || !ready {
             return;
         }
@@ -83,7 +83,7 @@ impl HttpEngine {
     /// Hands requests to a connection that is open, or that writes them once it is.
     fn put(&mut self, index: usize, count: usize, from: Nanos, now: Nanos, tally: &mut Tally) {
         let connection = &mut self.connections[index];
-        connection.request(count, from, now, &self.block);
+        connection.wire.request(count, from, now, &self.requests);
         tally.sent += count as u64;
         if connection.phase == Phase::Open {
             // With every request: it almost always exists.
@@ -96,8 +96,10 @@ impl HttpEngine {
 
     /// Writes the pending bytes of a connection.
     pub(super) fn flush(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
-        if let Err(class) = self.connections[index].flush(&self.block) {
-            self.refused(index, class, now, tally);
+        match self.connections[index].wire.flush(&self.requests) {
+            Ok(false) => {}
+            Ok(true) => self.unread.push(index),
+            Err(class) => self.refused(index, class, now, tally),
         }
     }
 
@@ -142,7 +144,7 @@ impl HttpEngine {
                 tally.blocked += 1;
             }
             let connection = &mut self.connections[index];
-            if connection.outstanding() >= self.depth {
+            if connection.wire.room(self.depth) == 0 {
                 connection.free_since = None;
             } else if connection.free_since.is_some() {
                 self.queue(index);
@@ -166,7 +168,7 @@ impl HttpEngine {
 
     /// Gives up a connection; starts the next one at once if this one had responded.
     pub(super) fn fail(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
-        self.connections[index].fail(class, now, self.timeout, &self.block, tally);
+        self.connections[index].fail(class, now, self.timeout, &self.requests, tally);
         self.again(index, now, tally);
     }
 
@@ -186,7 +188,7 @@ impl HttpEngine {
     /// Starts connecting, without waiting.
     fn open(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
         let connection = &mut self.connections[index];
-        let Err(error) = connection.open(&self.poller, index, &self.peer, &self.block, now) else {
+        let Err(error) = connection.open(&self.poller, index, &self.peer, &self.requests, now) else {
             self.deadlines.make(index, self.deadline(now));
             return Opening::Begun;
         };
@@ -219,6 +221,13 @@ impl HttpEngine {
         }
     }
 
+    /// Schedules the check of the oldest request that is left.
+    fn appoint_next(&mut self, index: usize) {
+        if let Some(since) = self.connections[index].waits_since() {
+            self.deadlines.make(index, self.deadline(since));
+        }
+    }
+
     /// Checks the connections whose time has come: for timeouts, and for the next attempt.
     pub(super) fn keep_appointments(&mut self, now: Nanos, tally: &mut Tally) {
         for _ in 0..TICKETS_PER_TURN {
@@ -229,10 +238,16 @@ impl HttpEngine {
                 continue;
             }
             let class = match self.connections[index].phase {
-                Phase::Connecting { .. } => ErrorClass::Connect,
-                Phase::Greeting { .. } => ErrorClass::Tls,
+                Phase::Greeting { .. } if self.peer.tls.is_some() => ErrorClass::Tls,
+                Phase::Connecting { .. } | Phase::Greeting { .. } => ErrorClass::Connect,
                 Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout,
             };
+            if class == ErrorClass::Timeout && self.connections[index].wire.expire(now, self.timeout, tally) {
+                // Whatever is left is looked at after the reading, as its deadline is.
+                self.unread.push(index);
+                self.appoint_next(index);
+                continue;
+            }
             self.fail(index, class, now, tally);
         }
         for _ in 0..TICKETS_PER_TURN {

@@ -4,8 +4,10 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use super::{Destination, Engine, ErrorClass, HttpEngine, Nanos, Poller, Schedule, Shared, Spec, Tally};
+use super::{Destination, Engine, ErrorClass, HttpEngine, Nanos, Poller, Schedule, Spec, Tally};
 use crate::clock::{Clock, MILLISECOND, SECOND};
+use crate::http::pipeline::Pipeline;
+use crate::http::request::block;
 use crate::rate::Rate;
 
 /// A server that accepts connections, and a load on it.
@@ -16,10 +18,10 @@ fn listener(connections: usize) -> (TcpListener, Spec) {
 }
 
 /// An engine with open connections.
-fn engine(spec: &Spec, listener: &TcpListener, clock: Clock) -> HttpEngine {
+fn engine(spec: &Spec, listener: &TcpListener, clock: Clock) -> HttpEngine<Pipeline> {
     let at = Destination::Inet(listener.local_addr().expect("bound"));
     let poller = Poller::alone(spec.pacing, clock);
-    let mut engine = HttpEngine::new(spec, &at, Shared::new(spec, None), 0, poller).expect("an engine");
+    let mut engine = HttpEngine::new(spec, &at, block(spec).into(), None, 0, poller).expect("an engine");
     engine.warm(SECOND).expect("open");
     engine
 }
@@ -73,7 +75,7 @@ fn a_number_of_requests_ends_when_the_target_is_gone() {
 
 /// An engine with two connections to a server that never responds, with a load of 1000 per second from now
 /// on.
-fn silent(timeout: Nanos) -> (TcpListener, HttpEngine, Clock, Tally) {
+fn silent(timeout: Nanos) -> (TcpListener, HttpEngine<Pipeline>, Clock, Tally) {
     let (listener, mut spec) = listener(2);
     spec.timeout = Duration::from_nanos(timeout);
     let (clock, mut tally) = (Clock::start(), Tally::new());
@@ -84,7 +86,7 @@ fn silent(timeout: Nanos) -> (TcpListener, HttpEngine, Clock, Tally) {
 }
 
 /// Turns the engine until `done`.
-fn turn_until(engine: &mut HttpEngine, tally: &mut Tally, done: impl Fn(&Tally) -> bool) {
+fn turn_until(engine: &mut HttpEngine<Pipeline>, tally: &mut Tally, done: impl Fn(&Tally) -> bool) {
     let give_up = Instant::now() + Duration::from_secs(30);
     while !done(tally) {
         assert!(Instant::now() < give_up, "{} sent, {} blocked", tally.sent, tally.blocked);

@@ -1,0 +1,102 @@
+//! The bytes of a connection as the `h2` crate reads and writes them.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use rustix::io::Errno;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::http::transport::Transport;
+
+/// Reads of one connection before the others get their turn.
+const READS_PER_TURN: usize = 64;
+
+/// What was read of a connection, and how often it may be read before the others get their turn.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Meter(Rc<Count>);
+
+#[derive(Debug, Default)]
+struct Count {
+    bytes: Cell<u64>,
+    left: Cell<usize>,
+}
+
+impl Meter {
+    /// Begins a turn.
+    pub(super) fn refill(&self) {
+        self.0.left.set(READS_PER_TURN);
+    }
+
+    /// True if this turn may not read any more, though there may be something.
+    pub(super) fn is_spent(&self) -> bool {
+        self.0.left.get() == 0
+    }
+
+    /// Bytes read since the last call.
+    pub(super) fn take_bytes(&self) -> u64 {
+        self.0.bytes.take()
+    }
+}
+
+/// A transport under `h2`. It wakes nothing up: the engine polls when the socket is ready.
+pub(super) struct Channel {
+    transport: Transport,
+    meter: Meter,
+}
+
+impl Channel {
+    pub(super) fn new(transport: Transport, meter: Meter) -> Self {
+        Self { transport, meter }
+    }
+}
+
+/// Repeats what a signal has interrupted; pending where the socket is not ready.
+fn polled<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Poll<std::io::Result<T>> {
+    loop {
+        match attempt() {
+            Ok(value) => return Poll::Ready(Ok(value)),
+            Err(Errno::AGAIN) => return Poll::Pending,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Poll::Ready(Err(errno.into())),
+        }
+    }
+}
+
+impl AsyncRead for Channel {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let left = self.meter.0.left.get();
+        if left == 0 {
+            return Poll::Pending;
+        }
+        let read = polled(|| self.transport.read(buffer.initialize_unfilled()));
+        read.map_ok(|length| {
+            self.meter.0.left.set(left - 1);
+            self.meter.0.bytes.set(self.meter.0.bytes.get() + length as u64);
+            buffer.advance(length);
+        })
+    }
+}
+
+impl AsyncWrite for Channel {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        polled(|| self.transport.write(bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        polled(|| self.transport.flush())
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,60 @@
+//! Bytes of one connection: over its socket, with TLS between where it is used.
+
+use std::rc::Rc;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use socket2::Socket;
+
+use super::tls::{Setup, Tls};
+
+/// Reads and writes without waiting: [`Errno::AGAIN`] where the socket is not ready.
+pub(super) struct Transport {
+    socket: Rc<Socket>,
+    /// The TLS layer; `None` without.
+    tls: Option<Box<Tls>>,
+}
+
+impl Transport {
+    /// Over a nonblocking socket. Fails if the TLS settings do not allow a connection.
+    pub(super) fn new(socket: Rc<Socket>, setup: Option<&Setup>) -> std::io::Result<Self> {
+        let tls = setup.map(|setup| Tls::new(setup).map(Box::new)).transpose()?;
+        Ok(Self { socket, tls })
+    }
+
+    /// Continues the TLS handshake as far as the socket allows; true once it is complete, or without TLS.
+    pub(super) fn greet(&mut self) -> std::io::Result<bool> {
+        self.tls.as_mut().map_or(Ok(true), |tls| tls.greet(&self.socket))
+    }
+
+    /// False if the server has chosen another protocol than `protocol` for this connection (ALPN); true without TLS.
+    pub(super) fn is_agreed(&self, protocol: &[u8]) -> bool {
+        self.tls.as_ref().is_none_or(|tls| tls.protocol() == Some(protocol))
+    }
+
+    /// Reads once into `buffer`. `Ok(0)` is the end of the stream.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        match &mut self.tls {
+            None => recv(&*self.socket, buffer, RecvFlags::empty()).map(|(length, _)| length),
+            Some(tls) => tls.read(&self.socket, buffer),
+        }
+    }
+
+    /// True if a read that does not fill its buffer has emptied the socket. With TLS it says nothing about the socket.
+    pub(super) fn is_empty_after_a_short_read(&self) -> bool {
+        self.tls.is_none()
+    }
+
+    /// Writes once. With TLS a part may still have to be sent: see [`Transport::flush`].
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        match &mut self.tls {
+            None => send(&*self.socket, bytes, SendFlags::NOSIGNAL),
+            Some(tls) => tls.write(&self.socket, bytes),
+        }
+    }
+
+    /// Sends the rest of what was written, as far as the socket accepts it.
+    pub(super) fn flush(&mut self) -> Result<(), Errno> {
+        self.tls.as_mut().map_or(Ok(()), |tls| tls.flush(&self.socket))
+    }
+}

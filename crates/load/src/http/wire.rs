@@ -1,0 +1,84 @@
+//! What a connection carries: pipelined requests of HTTP/1.1, or the streams of HTTP/2.
+//!
+//! The engine decides what to send and when; a wire knows what is outstanding and what has arrived.
+
+use super::transport::Transport;
+use crate::clock::Nanos;
+use crate::error_class::ErrorClass;
+use crate::poller::Poller;
+use crate::spec::Spec;
+use crate::tally::Tally;
+
+/// State of the reading of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Received {
+    /// All that had arrived was read; an event announces more.
+    All,
+    /// There may be more: the other connections get their turn first.
+    More,
+    /// The connection is at its end or broken. The class is that of the requests outstanding on it.
+    Ended(ErrorClass),
+}
+
+/// A connection that could not be opened, with its class and the reason.
+pub(super) type Unopened = (ErrorClass, std::io::Error);
+
+/// One connection's protocol above its bytes. All times are on the session's clock.
+pub(super) trait Wire: Sized {
+    /// Requests of the load, prepared once for all threads.
+    type Requests;
+    /// State of reading that the connections of a thread share.
+    type Reader: Default;
+
+    /// That of connection `number` of the session, closed.
+    fn new(number: usize, spec: &Spec, requests: &Self::Requests) -> Self;
+
+    /// Takes a connection that is being opened.
+    fn open(&mut self, transport: Transport);
+
+    /// Continues opening above the transport, as far as it allows; true once requests can be sent. May only be called
+    /// once the socket is connected.
+    fn greet(&mut self) -> Result<bool, Unopened>;
+
+    /// Requests sent and not answered.
+    fn outstanding(&self) -> usize;
+
+    /// Requests that can be added, if at most `depth` may be outstanding.
+    fn room(&mut self, depth: usize) -> usize;
+
+    /// Start of the latency of the outstanding requests, with counts.
+    fn since(&self) -> impl Iterator<Item = (Nanos, usize)>;
+
+    /// When the oldest outstanding request was sent.
+    fn oldest(&self) -> Option<Nanos>;
+
+    /// Start of the latency of those that have waited longer than `timeout`, with counts.
+    fn overdue(&self, now: Nanos, timeout: Nanos) -> impl Iterator<Item = (Nanos, usize)>;
+
+    /// Gives up what is overdue and goes on, if what is behind it does not have to wait for it. Else it does nothing and
+    /// returns false: the connection has to be given up.
+    fn expire(&mut self, now: Nanos, timeout: Nanos, tally: &mut Tally) -> bool;
+
+    /// Adds requests to be written; their latency counts from `from`. Must not be called with more than
+    /// [`Wire::room`] says.
+    fn request(&mut self, count: usize, from: Nanos, now: Nanos, requests: &Self::Requests);
+
+    /// Writes as much as the socket accepts; the rest follows when it is writable again. True if something was read
+    /// meanwhile, so that [`Wire::receive`] must follow without an event.
+    fn flush(&mut self, requests: &Self::Requests) -> Result<bool, ErrorClass>;
+
+    /// Reads and counts responses up to a short read; with `to_the_end` until nothing is left. Sets `heard` with the first
+    /// of them.
+    fn receive(
+        &mut self,
+        reader: &mut Self::Reader,
+        poller: &Poller,
+        to_the_end: bool,
+        now: Nanos,
+        tally: &mut Tally,
+        heard: &mut bool,
+    ) -> Received;
+
+    /// Drops the connection with all that is outstanding.
+    fn reset(&mut self, requests: &Self::Requests);
+}
