@@ -111,14 +111,15 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         0 => String::new(),
         more => format!("  and {more} more CPUs (--json has all)\n"),
     };
-    let with_it =
-        match prediction.fits().map(|fits| fits.map(|fits| grouped((fits * prediction.packets) as u64))) {
-            Some([low, high]) if low != high => format!("{low} to {high} with it"),
-            Some([low, _]) => format!("{low} with it"),
-            None => "with it cannot be predicted here".to_owned(),
-        };
+    // Without a figure, the next line says why.
+    let fits = prediction.fits().map(|fits| fits.map(|fits| grouped((fits * prediction.packets) as u64)));
+    let with_it = match fits {
+        Some([low, high]) if low != high => format!(", {low} to {high} with it"),
+        Some([low, _]) => format!(", {low} with it"),
+        None => String::new(),
+    };
     let rates = format!(
-        "today {}, at most {} without the plan, {with_it}",
+        "today {}, at most {} without the plan{with_it}",
         grouped(prediction.packets as u64),
         grouped(prediction.most_before as u64),
     );
