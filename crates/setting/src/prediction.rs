@@ -161,6 +161,25 @@ impl Prediction {
         self
     }
 
+    /// CPUs whose receive time after the plan is predicted closely enough to be of use: now, and its lowest and highest value. At
+    /// most the one that receives now, and the one that is then the busiest.
+    pub fn loads(&self) -> Vec<(CpuId, f64, [f64; 2])> {
+        let after = self.range.map_or([self.after; 2], |range| range.after);
+        let busiest = self.range.map_or([self.busiest_after; 2], |range| range.busiest);
+        let mut loads = vec![(self.cpu, self.before, after)];
+        if self.busiest != self.cpu && busiest[1] > after[0] {
+            loads.push((self.busiest, self.busiest_before, busiest));
+        }
+        loads.retain(|(.., [low, high])| high - low <= WIDEST_LOAD);
+        loads
+    }
+
+    /// Lowest and highest change of the receive time of all CPUs together; `None` if the interval is too wide to be of use.
+    pub fn total(&self) -> Option<[f64; 2]> {
+        let total = self.range.map_or([self.total_change; 2], |range| range.total);
+        is_useful(total.map(|change| 1.0 + change)).then_some(total)
+    }
+
     /// How many times today's traffic fits with the plan; `None` if the interval is too wide to be of use.
     pub fn fits(&self) -> Option<[f64; 2]> {
         let fits = self.range.map_or([self.headroom_after.fits(); 2], |range| range.fits);
@@ -223,6 +242,9 @@ impl Prediction {
     }
 }
 
+/// Widest interval of a CPU's receive time, as a part of its time, that helps to choose.
+const WIDEST_LOAD: f64 = 0.5;
+
 /// Widest interval, as the ratio of its ends, that helps to choose.
 const WIDEST: f64 = 1.6;
 
@@ -237,8 +259,8 @@ fn between([low, high]: [f64; 2], shown: impl Fn(f64) -> String) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// `CPU 2 98 -> 26 to 59 %, total +2 %`, with the CPU that becomes the busiest if that is another one. A
-/// range if costs were not measured.
+/// `CPU 2 98 -> 26 to 59 %, total +2 %`, with the CPU that becomes the busiest if that is another one, and the packets/s
+/// if they are known; what is too uncertain is left out.
 impl fmt::Display for Prediction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let change = |cpu: CpuId, now: f64, then: [f64; 2]| {
@@ -250,17 +272,17 @@ impl fmt::Display for Prediction {
             };
             format!("CPU {cpu} {} -> {then}", percent(now))
         };
-        let ranges = self.range.map(|range| (range.after, range.busiest, range.total));
-        let (after, busiest, total) =
-            ranges.unwrap_or(([self.after; 2], [self.busiest_after; 2], [self.total_change; 2]));
-        f.write_str(&change(self.cpu, self.before, after))?;
-        if self.busiest != self.cpu && busiest[1] > after[0] {
-            write!(f, ", {}", change(self.busiest, self.busiest_before, busiest))?;
+        let mut parts: Vec<String> =
+            self.loads().into_iter().map(|(cpu, now, then)| change(cpu, now, then)).collect();
+        if let Some(total) = self.total() {
+            parts.push(format!("total {} %", between(total, |part| format!("{:+.0}", part * 100.0))));
         }
-        write!(f, ", total {} %", between(total, |part| format!("{:+.0}", part * 100.0)))?;
-        match self.rate {
-            Some(rate) => write!(f, ", packets/s {}", between(rate.map(|rate| rate / self.packets), times)),
-            None => Ok(()),
+        if let Some(rate) = self.rate {
+            parts.push(format!("packets/s {}", between(rate.map(|rate| rate / self.packets), times)));
         }
+        if parts.is_empty() {
+            return f.write_str("cannot be predicted here; a trial tells");
+        }
+        f.write_str(&parts.join(", "))
     }
 }

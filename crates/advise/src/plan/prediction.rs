@@ -190,10 +190,7 @@ mod tests {
     fn on_two_cpus_the_other_one_becomes_the_busiest() {
         let (_, rates) = Sketch::new(2).veth("veth0").receives(0, 0.46, 5.4e5).receives(1, 0.0, 0.0).build();
         let prediction = predict(&rates, &[step(NicKind::Virtual, 0, "", "1")]).expect("work moves");
-        assert_eq!(
-            prediction.to_string(),
-            "CPU 0 46 -> 0 to over 100 %, CPU 1 0 -> 16 to over 100 %, total -66 to +670 %"
-        );
+        assert_eq!(prediction.to_string(), "cannot be predicted here; a trial tells");
     }
 
     /// A target that gets more than there is time was once said to just fit today's traffic.
