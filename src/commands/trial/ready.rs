@@ -72,9 +72,11 @@ pub(super) fn make_candidates(
     let made = candidates::candidates(&machine.model, &rates, nic, wanted.of)
         .map_err(|why| CommandError::usage(why).hint("[[arm]] tables give candidates by hand"))?;
     let to_try: Vec<_> = made.to_try().cloned().collect();
-    if to_try.len() < 2 {
-        let message = format!("{} has fewer than two other values to try", nic.name);
-        return Err(CommandError::usage(message).hint("`rxlab trial run --set` tries a single one"));
+    if let [only] = &to_try[..] {
+        let settings: Vec<String> = only.settings.iter().map(|set| format!("--set '{set}'")).collect();
+        let message = format!("{} has one other value to try ({}), which is no search", nic.name, only.name);
+        let next = format!("`rxlab trial run {} --live --nic {}` tries it", settings.join(" "), nic.name);
+        return Err(CommandError::usage(message).hint(next));
     }
     spec.set_candidates(to_try);
     if is_shown {
