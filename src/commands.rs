@@ -43,6 +43,7 @@ pub mod top;
 pub mod trace;
 mod tree;
 pub mod trial;
+pub mod tune;
 mod typed;
 pub mod undo;
 pub mod unpersist;
@@ -157,6 +158,7 @@ pub enum Command {
     Trace(trace::Args),
     Snapshot(snapshot::Args),
     Record(record::Args),
+    Tune(Box<tune::Args>),
     Plan(plan::Args),
     Apply(apply::Args),
     Confirm(confirm::Args),
@@ -263,6 +265,7 @@ fn run(mut global: Global, command: Command) -> Result {
         Command::Top(args) => top::run(global, &args),
         Command::Serve(args) => serve::run(global, &args),
         Command::Explain(args) => explain::run(global, &args),
+        Command::Tune(args) => tune::run(global, &args),
         Command::Plan(args) => plan::run(global, &args),
         Command::Apply(args) => apply::run(global, args),
         Command::Confirm(args) => confirm::run(global, args),

@@ -11,6 +11,7 @@ pub(crate) fn follow<'s>(truth: &Truth, settings: impl IntoIterator<Item = &'s S
     let mut banned: Vec<usize> = (0..truth.nics.len()).filter(|at| is_banned(truth, *at)).collect();
     for setting in settings {
         one(&mut after, setting);
+        after.nics.iter_mut().for_each(Nic::share_first);
         banned.extend((0..after.nics.len()).filter(|at| is_banned(&after, *at)));
     }
     // A ban covers the interrupts of new queues as well: it is set again once they are there.

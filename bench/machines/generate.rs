@@ -381,6 +381,7 @@ fn masks(random: &mut Random, truth: &mut Truth) {
                 _ => CpuMask::new(),
             };
         }
+        nic.share_first();
         if queues > 1 && random.percent(30) {
             for (at, cpu) in online.iter().enumerate() {
                 nic.tx[at % queues as usize].xps.insert(cpu);

@@ -66,7 +66,7 @@ fn queue(
     shown: &RxQueue,
     seen: &Seen,
 ) -> Result<(), String> {
-    match (&shown.rps_cpus, truth.damage == Damage::MaskDenied && at == 0) {
+    match (&shown.rps_cpus, truth.damage == Damage::MaskDenied && (at == 0 || !nic.is_recorded())) {
         (Fact::Known(mask), false) => same("RPS mask", mask, &queue.rps)?,
         (Fact::Denied(_), true) => {}
         (other, _) => return Err(format!("RPS mask shown as {other:?}")),

@@ -48,7 +48,7 @@ pub(crate) fn check(
     if plan != self::plan(seen, request) {
         return Err(of(Property::Settles)("another plan the second time".to_owned()));
     }
-    values(truth, seen, request, &plan).map_err(of(Property::Values))?;
+    values(truth, seen, request, &plan).map_err(|why| of(Property::Values)(format!("{why} with\n{said}")))?;
     let settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
     constraints(truth, request, &settings).map_err(of(Property::Constraints))?;
     if !applied(truth, seen, &plan).map_err(of(Property::Applies))? {
@@ -402,11 +402,12 @@ fn helps(truth: &Truth, after: &Truth, request: &Request, plan: &Plan) -> Result
     if most(&is) >= most(&was) && busy(&is) >= busy(&was) && most(&was) >= COUNTED {
         return Err(format!("no CPU gets cooler: {:.4} before, {:.4} then", most(&was), most(&is)));
     }
-    missed(truth, after, request)
+    missed(truth, after, request, plan)
 }
 
-/// Looks for a mask or an interrupt that would make the CPU that was hottest much cooler than it is after a plan.
-fn missed(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String> {
+/// Looks for a mask or an interrupt that would make the CPU that was hottest much cooler than it is after a plan: one more of
+/// an interface that the plan is about, or one instead of the plan, which is about one interface.
+fn missed(truth: &Truth, after: &Truth, request: &Request, plan: &Plan) -> Result<(), String> {
     let (usable, work, then) = (truth.usable(), truth.work(), after.work());
     let hottest = work.iter().max_by(|a, b| a.1.time.total_cmp(&b.1.time)).map(|(cpu, _)| *cpu);
     let is_hot = |cpu: &CpuId| then[cpu].time >= HOT && usable.contains(*cpu);
@@ -415,16 +416,19 @@ fn missed(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String>
     let near = of(hot).map(|cpu| truth.of_node(cpu.node).intersection(&usable)).unwrap_or_default();
     let is_idle = |cpu: &CpuId| then[cpu].time < IDLE && of(*cpu).is_some_and(|cpu| cpu.program < IDLE);
     let idle = near.iter().filter(is_idle).count().min(request.options.cpus_per_queue.unwrap_or(usize::MAX));
-    let time = then[&hot].time;
     let others = then.iter().filter(|(cpu, _)| **cpu != hot).map(|(_, work)| work.time).fold(0.0, f64::max);
     let is_planned = |nic: &&Nic| request.options.nics.is_empty() && truth.counts_queues(nic);
     for nic in after.nics.iter().filter(is_planned).filter(|_| idle > 0) {
+        let is_own =
+            |planned: &PlannedSetting| planned.set.target.nic().is_some_and(|own| *own.as_str() == nic.name);
+        let from = if plan.settings.iter().any(is_own) { &then } else { &work };
+        let time = from[&hot].time;
         let here = |queue: &&Rx| nic.home(queue) == Some(hot) && queue.rps.is_empty();
         for queue in nic.rx.iter().filter(here) {
             let own = queue.packets * truth.cost;
             let by_mask = (time - own * (1.0 - KEPT)).max(own * HANDED / idle as f64);
             let by_irq = if nic.is_managed || queue.irq.is_none() { time } else { own.max(time - own) };
-            if by_mask.min(by_irq).max(others) * NEARLY < time {
+            if by_mask.min(by_irq).max(others) * NEARLY < then[&hot].time {
                 return Err(format!(
                     "CPU {hot} receives for {time:.3}; without the {own:.3} of one queue of {} for {by_mask:.3} by a \
                      mask, {by_irq:.3} by its interrupt",

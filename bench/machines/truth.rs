@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_path::drivers::facts;
 
 use super::drivers::{DRIVERS, Driver, Name, Named};
 
@@ -65,6 +66,7 @@ pub(crate) struct Rx {
     pub(crate) irq: Option<usize>,
     /// The CPU that Hyper-V signals.
     pub(crate) signal: Option<CpuId>,
+    /// The mask that applies to its packets.
     pub(crate) rps: CpuMask,
     pub(crate) flows: u32,
     /// Packets received per second.
@@ -167,6 +169,23 @@ impl Nic {
     /// The CPU that takes the packets of a queue off it.
     pub(crate) fn home(&self, queue: &Rx) -> Option<CpuId> {
         queue.irq.map(|irq| self.irqs[irq].lands).or(queue.signal)
+    }
+
+    /// True if the kernel knows which queue a packet came from, and applies that queue's mask and table.
+    pub(crate) fn is_recorded(&self) -> bool {
+        facts(Some(self.driver.name)).records_queue
+    }
+
+    /// Gives all queues the mask and table of the first one, where no other applies.
+    pub(crate) fn share_first(&mut self) {
+        if self.is_recorded() {
+            return;
+        }
+        if let Some((first, others)) = self.rx.split_first_mut() {
+            for queue in others {
+                (queue.rps, queue.flows) = (first.rps.clone(), first.flows);
+            }
+        }
     }
 
     pub(crate) fn packets(&self) -> f64 {

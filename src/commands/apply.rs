@@ -1,10 +1,11 @@
 //! `rxlab apply`: set values, journalled.
 
-mod consent;
+pub(super) mod consent;
 pub(super) mod countdown;
 pub(super) mod report;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use self::report::Done;
@@ -12,7 +13,7 @@ use super::machine::Machine;
 use super::{Global, files, leftovers, machine, output, place};
 use crate::error::{CommandError, Result};
 use rxlab_base::units::parse_duration;
-use rxlab_change::apply::{self, BeginInfo, Change, Transaction, launch_guard};
+use rxlab_change::apply::{self, BeginInfo, Change, Kept, Transaction, launch_guard};
 use rxlab_change::journal::Seen;
 use rxlab_path::model::Model;
 use rxlab_setting::{Plan, Prediction, Setting};
@@ -83,6 +84,32 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
         place::check_lock(global)?;
         consent::obtain(&changes, plan, &machine.model, how.yes)?;
     }
+    // Registered before the first write: an interrupt stops the apply between two values and puts
+    // those already set back.
+    let stop = place::stop_flag()?;
+    let Applied { id, kept, archived } = set(global, &machine, plan, how.confirm, &stop)?;
+    let done = Done { id: &id, kept: &kept, archived: &archived, owners: &owners, confirm: how.confirm };
+    report::kept(global, &done, how.diff)?;
+    wait(global, &id, how.confirm, &stop)
+}
+
+/// Values that are set.
+pub(super) struct Applied {
+    /// The transaction that undoes them.
+    pub(super) id: String,
+    pub(super) kept: Vec<Kept>,
+    /// Lines about archived transactions.
+    pub(super) archived: Vec<String>,
+}
+
+/// Sets the values of a plan on `machine`, with a guard if they have to be confirmed. After an error nothing is changed.
+pub(super) fn set(
+    global: &Global,
+    machine: &Machine,
+    plan: &Plan,
+    confirm: Option<Duration>,
+    stop: &AtomicBool,
+) -> Result<Applied> {
     let root = place::root(global)?;
     let store = place::store(global);
     let info = BeginInfo {
@@ -92,38 +119,32 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
         home: Namespace::home(&root),
         applier: ProcessId::own(),
         what: format!("apply {}", plan.name),
-        confirm: how.confirm,
+        confirm,
         seen: plan.prediction.as_ref().map(seen),
         continues: None,
     };
-    // Registered before the first write: an interrupt stops the apply between two values and puts
-    // those already set back.
-    let stop = place::stop_flag()?;
     let transaction = Transaction::begin(&store, info)?;
     let id = transaction.id().to_owned();
     let archived = place::archived_lines(transaction.archived());
-    if how.confirm.is_some()
+    if confirm.is_some()
         && let Err(error) = launch_guard(&place::guard_arguments(global, &root, &id)?)
     {
         transaction.keep()?;
         return Err(CommandError::failed(format!("nothing was changed: the guard did not start: {error}")));
     }
     let (transaction, machine, settings) = look_again(global, transaction, plan)?;
-    match transaction.apply(&machine.host, &machine.model, &settings, &stop) {
-        Ok(kept) => {
-            let done =
-                Done { id: &id, kept: &kept, archived: &archived, owners: &owners, confirm: how.confirm };
-            report::kept(global, &done, how.diff)?;
-            let Some(wait) = how.confirm else { return Ok(()) };
-            let is_first = place::warn_of_namespace("until the deadline")?;
-            if is_interactive || is_first {
-                countdown::run(global, &id, wait, &stop, is_interactive)
-            } else {
-                Ok(())
-            }
-        }
+    match transaction.apply(&machine.host, &machine.model, &settings, stop) {
+        Ok(kept) => Ok(Applied { id, kept, archived }),
         Err(failure) => Err(report::rolled_back(*failure)),
     }
+}
+
+/// On a terminal, waits until transaction `id` is confirmed or goes back; not without a deadline.
+pub(super) fn wait(global: &Global, id: &str, confirm: Option<Duration>, stop: &AtomicBool) -> Result {
+    let Some(wait) = confirm else { return Ok(()) };
+    let is_interactive = !global.json && output::is_interactive();
+    let is_first = place::warn_of_namespace("until the deadline")?;
+    if is_interactive || is_first { countdown::run(global, id, wait, stop, is_interactive) } else { Ok(()) }
 }
 
 /// The checked settings of a plan, and the changes that they would make, tried on a copy of the machine in memory.

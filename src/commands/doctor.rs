@@ -9,11 +9,12 @@ use super::{Global, look, output, place, status};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::diagnose::{Finding, diagnose};
 use rxlab_advise::doctor::{self, Alerts, DoctorReport, Since};
+use rxlab_base::grammar::sh;
 use rxlab_base::number::plural;
 use rxlab_base::units::{NicName, parse_duration, rfc3339};
 use rxlab_change::apply::{Live, State, TransactionStatus, ValueStatus};
 use rxlab_faces::report::findings::{self, Detail};
-use rxlab_faces::report::text::clean;
+use rxlab_faces::report::text::{clean, command_lines};
 use rxlab_path::evidence::receiving;
 use rxlab_path::model::Rates;
 use rxlab_probe::Budget;
@@ -73,7 +74,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         Err(error) => report.notes.insert(0, format!("values set by rxlab are unknown: {}", error.message)),
     }
     let detail = if args.verbose { Detail::All } else { Detail::Screen };
-    let printed = output::print(global, &report, || findings::text(&report, detail, &global.program()));
+    let next = report.to_tune().filter(|_| matches!(source, Source::Live(_)) && output::is_interactive());
+    let next = next.map_or_else(String::new, |nic| {
+        command_lines("next: ", &format!("{} tune --nic {}", global.program(), sh::word(nic.as_str())))
+    });
+    let printed =
+        output::print(global, &report, || findings::text_before(&report, detail, &global.program(), &next));
     if let Some((name, file)) = &args.plan_out {
         write_plan(&report, name, file)?;
     }

@@ -39,6 +39,13 @@ impl Bar {
         self.0.set_message(clean(message));
     }
 
+    /// Shows lines above the bar.
+    pub(super) fn set_lines(&self, lines: &[String]) {
+        self.0.set_style(style("{msg}\n[{wide_bar}] {eta} left").progress_chars("=> "));
+        let lines: Vec<String> = lines.iter().map(|line| clean(line)).collect();
+        self.0.set_message(lines.join("\n"));
+    }
+
     pub(super) fn tick(&self) {
         self.0.tick();
     }

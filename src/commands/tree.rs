@@ -9,7 +9,7 @@ use rxlab_faces::report::text::{STRONG, paragraph, styled};
 const GROUPS: [(&str, &str); 5] = [
     ("Look", "show flow doctor top serve exporter explain interference trace snapshot record"),
     ("Change", "plan apply confirm undo status history reapply persist unpersist restore export"),
-    ("Try", "trial report demo"),
+    ("Try", "tune trial report demo"),
     ("Load", "load client merge target"),
     ("Help", "help completions man"),
 ];
@@ -75,6 +75,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("trial show", "rxlab trial show 0001-rps\nrxlab trial show 0001-rps --html rps.html"),
     ("trial list", "rxlab trial list"),
     ("trial checkpoint", "rxlab trial checkpoint 0001-rps"),
+    ("tune", "rxlab tune --dry-run\nrxlab tune --nic eth0\nrxlab tune --nic eth0 --time 3m --yes --json"),
     (
         "report",
         "rxlab report 0001-rps -o rps.html\nrxlab report 0001-rps 0002-rfs --markdown\n\

@@ -16,10 +16,13 @@ mod show;
 use crate::commands::Global;
 use crate::error::Result;
 
+pub(super) use blocks::exit as exit_blocks;
 pub(super) use conduct::{Conduct, conduct};
 pub(super) use finish::{exit, put_back};
-pub(super) use presample::presample;
-pub(super) use ready::ready;
+pub(super) use flags::LoadFlags;
+pub(super) use presample::{plan, presample};
+pub(super) use ready::{driver, ready};
+pub(super) use resume::reopen;
 pub(super) use show::say_written;
 
 /// Try one change as a randomized paired trial

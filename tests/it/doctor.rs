@@ -1,6 +1,6 @@
 //! The doctor on the practice range, checked against the kernel's own counters.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -11,10 +11,11 @@ use rxlab_advise::doctor::{Alert, Alerts, Change};
 use rxlab_base::units::CpuId;
 use rxlab_load::Session;
 use rxlab_load::servers::Target;
+use rxlab_sys::{Host, enter_netns, pin_thread};
 use serde_json::Value;
 
 use crate::fixtures::recorded;
-use crate::lab::range;
+use crate::lab::{host_in, range};
 use crate::process::{Ended, Running, json, one_line, rxlab, wait_for};
 use crate::{flood, quiet, require};
 
@@ -23,6 +24,35 @@ fn packets() -> Vec<u32> {
     let text = std::fs::read_to_string("/proc/net/softnet_stat").expect("readable");
     let first = |line: &str| u32::from_str_radix(line.split_whitespace().next()?, 16).ok();
     text.lines().map(|line| first(line).expect("a number")).collect()
+}
+
+/// The kernel reads rx-0's mask for packets whose queue nothing records (get_rps_cpu), which is why the table of drivers names
+/// those that do not. A veth records the queue that the sender chose, less one: here none, or again rx-0.
+#[test]
+fn packets_of_an_unrecorded_queue_take_the_first_mask() {
+    let Some(range) = range(2) else { return };
+    let _alone = quiet::alone();
+    let host = host_in(&range.server);
+    const SENT: u32 = 3_000;
+    let send = || {
+        enter_netns(&range.client.path()).expect("entered");
+        pin_thread(CpuId(0)).expect("pinned");
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("bound");
+        for _ in 0..SENT {
+            socket.send_to(&[7; 64], (Range::SERVER, 9)).expect("sent");
+        }
+    };
+    let handed = |masked: u32| {
+        for queue in 0..2 {
+            let mask: &[u8] = if queue == masked { b"2" } else { b"0" };
+            host.write(&format!("sys/class/net/srv0/queues/rx-{queue}/rps_cpus"), mask).expect("written");
+        }
+        let before = packets()[1];
+        std::thread::scope(|scope| scope.spawn(send).join().expect("no panic"));
+        packets()[1].wrapping_sub(before)
+    };
+    let (first, second) = (handed(0), handed(1));
+    assert!(first >= SENT && second < SENT / 2, "{first} with a mask of rx-0, {second} with one of rx-1");
 }
 
 /// `rxlab` on the server host.

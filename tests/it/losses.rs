@@ -257,6 +257,77 @@ fn a_veth_whose_other_end_is_full_is_named() {
     only(&report, &["interface-drops"]);
 }
 
+/// Both ends of a veth, the second of which no socket listens behind; and a sender whose datagrams leave by the first.
+fn pair() -> Namespace {
+    let namespace = namespace();
+    let lines = "link add v0 type veth peer name w0\nlink set v0 up\nlink set w0 up\naddress add 10.9.1.1/24 dev v0\n\
+                 neighbour add 10.9.1.2 lladdr 02:00:00:00:00:01 dev v0\n";
+    namespace.ip_batch(lines).expect("built");
+    namespace
+}
+
+/// Sends datagrams that no program waits for.
+fn send(namespace: &Namespace, count: usize) {
+    within(namespace, || {
+        let socket = UdpSocket::bind("10.9.1.1:0").expect("bound");
+        // Errors tell of what was dropped on the way out.
+        (0..count).for_each(|_| drop(socket.send_to(&[7; 64], "10.9.1.2:9")));
+    });
+}
+
+fn tc(namespace: &Namespace, words: &str) {
+    inside(namespace, "tc").args(words.split(' ')).exits(0);
+}
+
+/// The lines of the ledger, without what other programs of this machine do to its backlogs.
+fn lost(report: &DoctorReport) -> Vec<(Stage, &str, &str)> {
+    let lines = report.load.ledger.lines.iter().filter(|line| line.stage != Stage::Backlog);
+    lines
+        .map(|line| (line.stage, line.nic.as_ref().map_or("", |nic| nic.as_str()), line.counter.as_str()))
+        .collect()
+}
+
+#[test]
+fn a_filter_that_drops_is_named_with_its_interface() {
+    require::needs!(netns, program("tc", "tc", "-V"));
+    let _alone = quiet::alone();
+    let namespace = pair();
+    tc(&namespace, "qdisc add dev w0 clsact");
+    assert_eq!(lost(&during(&namespace, || send(&namespace, 500))), [], "no filter yet");
+    const SHOT: &str = "1,6 0 0 2";
+    let filter = ["filter", "add", "dev", "w0", "ingress", "bpf", "da", "bytecode", SHOT];
+    inside(&namespace, "tc").args(filter).exits(0);
+    let report = during(&namespace, || send(&namespace, 500));
+    assert_eq!(lost(&report), [(Stage::Tc, "w0", "tc filters")]);
+    assert!(report.load.ledger.in_words().ends_with("drops/s"), "{:?}", report.load.ledger);
+    only(&report, &[]);
+}
+
+#[test]
+fn a_queue_that_limits_a_veth_is_named() {
+    require::needs!(netns, program("tc", "tc", "-V"));
+    let _alone = quiet::alone();
+    let namespace = pair();
+    tc(&namespace, "qdisc add dev v0 root tbf rate 8kbit burst 1540 limit 1600");
+    let report = during(&namespace, || send(&namespace, 500));
+    assert_eq!(lost(&report), [(Stage::Tc, "v0", "tc queues")]);
+    only(&report, &[]);
+}
+
+#[test]
+fn an_interface_without_another_end_is_named_as_such() {
+    require::needs!(netns);
+    let _alone = quiet::alone();
+    let namespace = pair();
+    assert_eq!(lost(&during(&namespace, || send(&namespace, 500))), [], "both ends are up");
+    namespace.ip("link set w0 down").expect("set");
+    let report = during(&namespace, || send(&namespace, 500));
+    let down = found(&report, "interface-drops");
+    assert_eq!(down.nic.as_ref().map(|nic| nic.as_str()), Some("v0"), "{down:?}");
+    assert!(down.why.starts_with("its other end is down"), "{down:?}");
+    only(&report, &["interface-drops"]);
+}
+
 #[test]
 fn a_namespace_without_losses_is_read_whole_and_clean() {
     require::needs!(netns);

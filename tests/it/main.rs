@@ -62,6 +62,7 @@ mod top;
 mod trace;
 mod tree;
 mod trial;
+mod tune;
 mod unreadable;
 mod vm;
 mod world;

@@ -1,5 +1,6 @@
 //! Interfaces in sysfs.
 
+use rxlab_base::units::CpuMask;
 use rxlab_sys::{Cause, RecordedHost};
 
 use super::super::drivers::Bus;
@@ -13,11 +14,30 @@ pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
     for (name, ifindex) in [("lo", 1)].into_iter().chain(uppers).chain(veths) {
         host = interface(host, truth, name, &format!("virtual/net/{name}"), ifindex, (1, 1));
     }
+    host = ties(host, truth);
     let devices = truth.nics.iter().map(|nic| nic.name.clone());
     let uppers = truth.uppers.iter().map(|upper| upper.name.clone());
     let veths = truth.veths.iter().map(|(name, _)| name.clone());
     let others = ["lo", "bonding_masters"].map(str::to_owned);
     host.with_list("sys/class/net", devices.chain(uppers).chain(veths).chain(others).collect())
+}
+
+/// Members of interfaces and the parents of VLANs, which sysfs shows without netlink.
+fn ties(mut host: RecordedHost, truth: &Truth) -> RecordedHost {
+    for upper in &truth.uppers {
+        let of = &upper.name;
+        for lower in &upper.lower {
+            let base = format!("sys/class/net/{of}/lower_{lower}");
+            host = host.with_link(&base, &format!("../{lower}"));
+            if upper.kind != "vlan" {
+                host = host.with_link(&format!("sys/class/net/{lower}/master"), &format!("../{of}"));
+            }
+        }
+    }
+    for (nic, master) in truth.nics.iter().filter_map(|nic| Some((nic, nic.master.as_ref()?))) {
+        host = host.with_link(&format!("sys/class/net/{}/master", nic.name), &format!("../{master}"));
+    }
+    host
 }
 
 /// Path of a device below `/sys/devices`.
@@ -50,8 +70,14 @@ fn device(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
         .with(&format!("{base}/speed"), "25000\n");
     for (index, queue) in nic.rx.iter().enumerate() {
         let path = |file: &str| format!("{base}/queues/rx-{index}/{file}");
+        // The kernel reads no mask but the first: any other value means nothing.
+        let rps = match nic.is_recorded() || index == 0 {
+            true => queue.rps.clone(),
+            false if queue.rps.is_empty() => truth.online(),
+            false => CpuMask::new(),
+        };
         host = host
-            .with(&path("rps_cpus"), mask(truth, &queue.rps))
+            .with(&path("rps_cpus"), mask(truth, &rps))
             .with(&path("rps_flow_cnt"), format!("{}\n", queue.flows));
         if index == 0 && truth.damage == Damage::MaskDenied {
             host = host.with_failure(&path("rps_cpus"), Cause::Denied);

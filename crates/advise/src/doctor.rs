@@ -12,7 +12,7 @@ pub use alerts::{Alert, Alerts, Change};
 pub use path::{ReceivePath, busiest_paths};
 pub use queues::{NicQueues, QueuePath};
 
-use crate::diagnose::regime::{Family, Regime, regime};
+use crate::diagnose::regime::{Family, FamilyGain, Regime, regime};
 use crate::diagnose::{
     Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, is_alone_on_its_device,
     thread_room,
@@ -153,6 +153,16 @@ impl DoctorReport {
     /// True if a family of settings is worth a trial.
     pub fn is_worth_a_trial(&self) -> bool {
         self.regime.as_ref().is_some_and(Regime::has_trial)
+    }
+
+    /// The interface on which a search on live traffic finds the best setting: its plans hand packets to other CPUs, and how
+    /// many and which are best depends on what a packet costs.
+    pub fn to_tune(&self) -> Option<&NicName> {
+        let searched = |gain: &FamilyGain| {
+            gain.trial && matches!(gain.knob, Family::Rps | Family::Rfs | Family::IrqPlacement)
+        };
+        let is_searched = self.regime.as_ref().is_some_and(|regime| regime.knobs.iter().any(searched));
+        self.plans.first().map(|proposal| &proposal.nic).filter(|_| is_searched)
     }
 
     /// Keeps what concerns an interface and the devices that carry its packets, with a note that names these.
@@ -495,6 +505,15 @@ mod tests {
         assert_eq!(plans(&diagnosed(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
     }
 
+    #[test]
+    fn a_search_is_the_answer_where_a_plan_hands_packets_over() {
+        let to_tune = |sketch| diagnosed(sketch).to_tune().map(ToString::to_string);
+        assert_eq!(to_tune(Sketch::case_a()).as_deref(), Some("eth0"));
+        assert_eq!(to_tune(Sketch::new(8).device("eth0", &[2])), None, "no traffic");
+        let cheap = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.05, 4e4);
+        assert_eq!(to_tune(cheap), None, "receive work cannot matter");
+    }
+
     /// The plan that `gain` ranks first must be offered first.
     fn first(report: &DoctorReport) -> (&str, String) {
         let regime = report.regime.as_ref().expect("there is traffic");
@@ -654,11 +673,10 @@ mod tests {
         let queues = |packets: &[f64]| {
             let irqs: Vec<u32> = (0..packets.len() as u32).collect();
             let sketch = Sketch::new(64).device("eth0", &irqs).queue_traffic("eth0", packets);
-            (0..)
-                .zip(packets)
-                .fold(sketch.driver("eth0", "ena").queues_at_most("eth0", 32), |sketch, (cpu, packets)| {
-                    sketch.receives(cpu, 0.05 + packets * 4.5e-6, *packets)
-                })
+            (0..).zip(packets).fold(
+                sketch.driver("eth0", "virtio_net").queues_at_most("eth0", 32),
+                |sketch, (cpu, packets)| sketch.receives(cpu, 0.05 + packets * 4.5e-6, *packets),
+            )
         };
         let more = ("full.channels", "channels eth0 = combined 32".to_owned());
         for packets in [&[2e5; 4][..], &[2e5; 1], &[1.9e5, 1.2e5, 2e5]] {

@@ -29,6 +29,7 @@ pub mod timeline;
 pub mod trace;
 pub mod trial_plan;
 pub mod trial_text;
+pub mod tune_text;
 pub mod validity;
 pub mod words;
 

@@ -217,7 +217,13 @@ pub fn queue_limit(nic: &Nic) -> Option<QueueLimit> {
         (half, format!("{} allows {half} queues at most while XDP is attached to {name}", driver(nic)))
     });
     let by_xdp = by_half.or_else(|| fixed_by_xdp(nic).map(|why| (count.now, why)));
-    let least = by_rss.into_iter().chain(by_xdp).filter(|(most, _)| *most < count.max).min();
+    let by_irq = nic.driver_facts().has_one_irq_for_all().then(|| {
+        (
+            count.now,
+            format!("one interrupt brings the packets of all queues of {name}: more would stay on its CPU"),
+        )
+    });
+    let least = by_rss.into_iter().chain(by_xdp).chain(by_irq).filter(|(most, _)| *most < count.max).min();
     let (most, why) = least.map_or((count.max, None), |(most, why)| (most, Some(why)));
     Some(QueueLimit { kind, now: count.now, most, why })
 }
@@ -328,7 +334,7 @@ impl Constraints {
 
 #[cfg(test)]
 mod tests {
-    use super::{changeable_queues, slow};
+    use super::{changeable_queues, queue_limit, slow};
     use crate::sketch::{Sketch, cpus};
     use rxlab_base::parse::ethtool::Channels;
     use rxlab_base::units::{Fact, Need};
@@ -345,6 +351,17 @@ mod tests {
         model.interrupts = Fact::Denied(Need::Root);
         let why = changeable_queues(&model, &model.nics[0]).expect_err("unknown");
         assert_eq!(why, "the interrupts of eth0 are unknown, so their CPUs could not be restored");
+    }
+
+    /// gianfar's `eth0_g0_rx` is of all queues of a group.
+    #[test]
+    fn more_queues_on_one_interrupt_are_of_no_use() {
+        let limit = |driver: &str| {
+            let (mut model, _) = Sketch::new(4).device("eth0", &[0]).queues_at_most("eth0", 4).build();
+            model.nics[0].driver = Some(driver.to_owned());
+            queue_limit(&model.nics[0]).map(|limit| (limit.most, limit.why.is_some()))
+        };
+        assert_eq!((limit("fsl-gianfar"), limit("igb")), (Some((1, true)), Some((4, false))));
     }
 
     /// RK3588: Cortex-A55 and A76.

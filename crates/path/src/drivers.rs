@@ -39,6 +39,9 @@ pub struct Driver {
     pub spreads_irqs_on_hotplug: bool,
     /// True if channels of VMBus without a numbered interrupt signal its packets.
     pub has_vmbus_channels: bool,
+    /// False if it does not report which queue a packet came from (`skb_record_rx_queue`). The kernel then applies the RPS
+    /// mask and the RFS table of rx-0 to the packets of every queue (`get_rps_cpu` in net/core/dev.c).
+    pub records_queue: bool,
     /// Statistics of a receive queue, those of newer versions first.
     pub statistics: &'static [QueueNames],
     /// Some names of its statistics with one receive queue, and what they count of the queue.
@@ -224,6 +227,7 @@ const UNKNOWN: Driver = Driver {
     portals: &[],
     spreads_irqs_on_hotplug: false,
     has_vmbus_channels: false,
+    records_queue: true,
     statistics: &[],
     statistics_example: &[],
     limits: &[],
@@ -278,6 +282,14 @@ pub fn statistics(driver: Option<&str>) -> impl Iterator<Item = &'static QueueNa
 }
 
 impl Driver {
+    /// True if one interrupt brings the packets of every receive queue, however many there are.
+    pub fn has_one_irq_for_all(&self) -> bool {
+        let is_for_one =
+            |number| !matches!(number, IrqNumber::All | IrqNumber::NoQueue | IrqNumber::Transmit(_));
+        self.irqs.iter().any(|name| name.number == IrqNumber::All)
+            && !self.irqs.iter().any(|name| is_for_one(name.number))
+    }
+
     /// True for the name of an interrupt that brings packets of every interface of the driver ([`Driver::portals`]).
     pub fn is_portal(&self, action: &str) -> bool {
         self.portals.iter().any(|portal| match portal.split_once('#') {

@@ -102,6 +102,11 @@ pub fn baseline(model: &Model, rates: &Rates) -> f64 {
     quiet.get(quiet.len().saturating_sub(1) / 2).copied().filter(|time| *time >= BASE).unwrap_or_default()
 }
 
+/// True if softirq time is exact or was timed by eBPF: unlike ticks, it then contains all receive work.
+pub fn is_measured(rates: &Rates) -> bool {
+    rates.exact_softirq_time == Some(true) || rates.softirq_timed.is_some()
+}
+
 /// The way softirq time was measured, for the end of an evidence line.
 pub fn tier(rates: &Rates) -> &'static str {
     match rates.exact_softirq_time {

@@ -23,6 +23,7 @@ mod setting;
 pub mod simulation;
 mod target;
 pub mod tunable;
+mod words;
 
 pub use command_line::{set_flags, trial_of, trial_of_plan};
 pub use constraint::forbids;
@@ -35,3 +36,4 @@ pub use tunable::{
     Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, discarded_by,
     risk_and_upkeep, tunable,
 };
+pub use words::in_words;

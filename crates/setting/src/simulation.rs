@@ -131,6 +131,7 @@ fn on_rx_queue(model: &mut Model, target: &Target, change: impl FnOnce(&mut RxQu
         if let Some(rx) = nic.rx.iter_mut().find(|rx| rx.index == queue.index) {
             change(rx);
         }
+        nic.apply_steering();
     });
 }
 
@@ -224,6 +225,7 @@ pub fn set_queues(nic: &mut Nic, receive: u32, transmit: u32, new: impl Fn(u32) 
         xps_cpus: Fact::NotAsked,
         xps_by_rxq: Fact::NotAsked,
     }));
+    nic.apply_steering();
 }
 
 /// True if each receive queue has as many entries of the default RSS table as any other, or one more. For a

@@ -1,11 +1,12 @@
 //! The loop of a trial with more than two arms: randomised blocks, each of which holds every arm that is left once. It
 //! drives the same [`Bench`] as a trial of pairs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 
 use serde::{Deserialize, Serialize};
 
+use super::choose::{Candidate, Choice, Rule, Standing};
 use super::factorial::{self, Contrast, Estimate, Factorial, estimates, means};
 use super::halving;
 use super::monitor::judge;
@@ -15,7 +16,8 @@ use super::spec::{Kind, Named};
 use super::sweep::{self, Sweep};
 use rxlab_base::units::CpuId;
 use rxlab_path::model::Identity;
-use rxlab_stats::design;
+use rxlab_stats::interval::t_quantile;
+use rxlab_stats::{design, mean, sd};
 
 /// A factor, a candidate or a level as recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,11 +27,22 @@ pub struct NamedSettings {
     pub name: String,
     /// Its settings.
     pub set: Vec<String>,
+    /// Of a candidate of a choice: a scale with one optimum, and the position on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<(usize, usize)>,
+    /// Of a candidate of a choice: tried only if its neighbours on the scale lead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub later: bool,
 }
 
 impl From<&Named> for NamedSettings {
     fn from(named: &Named) -> Self {
-        Self { name: named.name.clone(), set: named.set.iter().map(ToString::to_string).collect() }
+        Self {
+            name: named.name.clone(),
+            set: named.set.iter().map(ToString::to_string).collect(),
+            size: named.size,
+            later: named.later,
+        }
     }
 }
 
@@ -58,6 +71,9 @@ pub struct BlockSlot {
     /// Reason why the slot does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
+    /// A guard tripped, or the candidate did not take hold: that of a choice is not tried again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tripped: bool,
 }
 
 /// How a trial in blocks ended.
@@ -115,6 +131,8 @@ pub enum Effects {
     Search(Search),
     /// The curve of one factor.
     Sweep(Sweep),
+    /// The best of several candidates and the unchanged machine.
+    Choice(Choice),
 }
 
 /// The winner of a search.
@@ -252,8 +270,49 @@ impl BlocksRecord {
         (left.len(), left)
     }
 
+    /// How far a choice is.
+    pub fn standing(&self) -> Standing {
+        let candidate = |one: &NamedSettings| Candidate { size: one.size, later: one.later };
+        let own = std::iter::once(Candidate::default());
+        let candidates: Vec<Candidate> = own.chain(self.settings.iter().map(candidate)).collect();
+        let tripped = self.tripped();
+        let (blocks, margin, better) = (self.blocks, self.margin, self.primary.better);
+        let rule = Rule { candidates: &candidates, tripped: &tripped, blocks, margin, better };
+        rule.standing(|cells| self.values(cells, ..))
+    }
+
+    /// The best of some cells of a choice so far, by its blocks that have all of them; `None` without one.
+    pub fn leader(&self, cells: &[usize]) -> Option<usize> {
+        let blocks = self.values(cells, ..);
+        let sign = if self.primary.better == Better::Higher { 1.0 } else { -1.0 };
+        let score = |at: usize| sign * blocks.iter().map(|block| block[at].ln()).sum::<f64>();
+        let best = (0..cells.len()).max_by(|a, b| score(*a).total_cmp(&score(*b)));
+        best.filter(|_| !blocks.is_empty()).map(|at| cells[at])
+    }
+
+    /// Log ratio of a cell's value to that of the leader, with half its 95 % interval, positive where it is better; `None`
+    /// below two blocks that have both.
+    pub fn behind(&self, cell: usize, leader: usize) -> Option<(f64, f64)> {
+        let sign = if self.primary.better == Better::Higher { 1.0 } else { -1.0 };
+        let blocks = self.values(&[cell, leader], ..);
+        let ratios: Vec<f64> = blocks.iter().map(|block| sign * (block[0] / block[1]).ln()).collect();
+        let (count, spread) = (ratios.len() as f64, sd(&ratios)?);
+        Some((mean(&ratios)?, t_quantile(0.975, count - 1.0) * spread / count.sqrt()))
+    }
+
+    /// Candidates of a choice in which a guard tripped, or that did not take hold.
+    fn tripped(&self) -> Vec<usize> {
+        let cells: BTreeSet<usize> =
+            self.slots.iter().filter(|slot| slot.tripped && slot.cell > 0).map(|slot| slot.cell).collect();
+        cells.into_iter().collect()
+    }
+
     /// The stage and the cells of the next block; `None` if the trial has all its blocks.
     fn due(&self) -> Option<(usize, Vec<usize>)> {
+        if self.kind == Kind::Choice {
+            let standing = self.standing();
+            return (!standing.is_over()).then_some((standing.left.len(), standing.cells));
+        }
         if self.kind != Kind::Search {
             return (self.valid().len() < self.blocks).then(|| (0, (0..self.cells()).collect()));
         }
@@ -269,6 +328,8 @@ impl BlocksRecord {
     fn planned(&self) -> usize {
         let stages = match self.kind {
             Kind::Search => halving::stages(self.settings.len(), self.blocks),
+            // Each new candidate of a scale begins with fresh blocks.
+            Kind::Choice => vec![self.blocks * 2],
             _ => Vec::new(),
         };
         stages.last().unwrap_or(&0) + self.blocks
@@ -281,6 +342,11 @@ impl BlocksRecord {
                 Effects::Factorial(factorial::analyse(valid, margin, better))
             }
             Kind::Sweep => Effects::Sweep(sweep::analyse(valid, margin, better)),
+            Kind::Choice => {
+                let Standing { left, cells, open, tried } = self.standing();
+                let winner = cells.first().copied();
+                Effects::Choice(Choice { left, winner, open, tripped: self.tripped(), tried })
+            }
             Kind::Search => {
                 let left = self.left().1;
                 let winner = left.last().map_or(0, |left| left[0]);
@@ -368,12 +434,23 @@ pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> 
                 net_rx: measured.net_rx,
                 packets: measured.packets,
                 void: void.clone(),
+                tripped: false,
             });
-            bench.save(record)?;
             let works = record.slots.iter().map(|slot| (slot.cell, &slot.values, &slot.void));
             let guard = guard.or_else(|| standstill(works));
             voids[cell] = if is_void { voids[cell] + 1 } else { 0 };
             let not_applied = void.filter(|_| !interrupted && voids[cell] >= VOIDS_IN_A_ROW);
+            let may_leave = record.kind == Kind::Choice && cell > 0 && changed.is_none() && !interrupted;
+            let leaves =
+                guard.as_ref().map(|why| format!("guard tripped: {why}")).or_else(|| not_applied.clone());
+            if let (Some(why), Some(slot), true) = (leaves, record.slots.last_mut(), may_leave) {
+                (slot.tripped, slot.void) = (true, Some(why));
+                bench.save(record)?;
+                // What the candidate has caused is over before another one is blamed for it.
+                bench.slot(0)?;
+                break;
+            }
+            bench.save(record)?;
             if changed.is_some() || guard.is_some() || interrupted || not_applied.is_some() {
                 return Ok(Ending { changed, guard, not_applied, interrupted, client_limited: None });
             }

@@ -54,6 +54,25 @@ pub struct Check {
     pub netns: Option<PathBuf>,
 }
 
+impl Check {
+    /// A check with the usual times.
+    pub fn new(name: &str, url: Url) -> Self {
+        Self {
+            name: name.to_owned(),
+            url,
+            every: every(),
+            timeout: timeout(),
+            failures: failures(),
+            headers: Vec::new(),
+            expect_status: Statuses::default(),
+            expect_body: None,
+            ca: None,
+            insecure: false,
+            netns: None,
+        }
+    }
+}
+
 fn every() -> Duration {
     Duration::from_millis(200)
 }

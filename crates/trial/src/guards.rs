@@ -42,9 +42,12 @@ pub fn tripped(guards: &Guards, trouble: &Trouble, rates: &Rates) -> Option<Stri
         let p99 = trouble.p99_us.unwrap_or(0.0);
         return Some(format!("p99 was {p99:.0} us (limit {limit:.0} us)"));
     }
-    let drops: f64 = rates.cpus.iter().map(|cpu| cpu.dropped).sum::<f64>()
-        + rates.nics.iter().map(|nic| nic.rx_dropped).sum::<f64>();
-    over(drops, guards.drops).map(|limit| format!("{drops:.0} packets/s were dropped (limit {limit:.0})"))
+    let limit = guards.drops?;
+    let drops = match rates.backlog_drops() {
+        Ok(drops) => drops + rates.nics.iter().map(|nic| nic.rx_dropped).sum::<f64>(),
+        Err(why) => return Some(format!("drops cannot be counted, so they have no limit: {why}")),
+    };
+    over(drops, Some(limit)).map(|limit| format!("{drops:.0} packets/s were dropped (limit {limit:.0})"))
 }
 
 fn failed(share: f64, limit: f64) -> String {
@@ -193,6 +196,11 @@ mod tests {
         ] {
             assert_eq!(tripped(&guards, &trouble, &Rates::default()).as_deref(), wanted);
         }
+        // What a container sees says nothing of the kernel's backlogs: 0 would pass any limit.
+        let masked = Rates { masked: Some("/proc/stat is of fuse.lxcfs".to_owned()), ..Rates::default() };
+        let unknown = "drops cannot be counted, so they have no limit: /proc/stat is of fuse.lxcfs";
+        assert_eq!(tripped(&guards, &Trouble::default(), &masked).as_deref(), Some(unknown));
+        assert_eq!(tripped(&Guards { drops: None, ..guards }, &Trouble::default(), &masked), None);
     }
 
     /// A rate over a short time is a guess: two failures of the first ten requests are not 20 %.

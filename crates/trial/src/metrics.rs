@@ -261,7 +261,7 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
         // Includes a generator on this machine: the kernel bills receive work to whatever thread it
         // interrupts, so subtracting the generator's time would subtract some of the server's too, and how
         // much would depend on the arm.
-        put(name::MACHINE_CPU, Some(1e6 * busy / throughput));
+        put(name::MACHINE_CPU, (!rates.cpus.is_empty()).then_some(1e6 * busy / throughput));
         put(name::CLIENT_CPU, work.client_cpu.map(|client| 1e6 * client / throughput));
     }
     values
@@ -284,8 +284,7 @@ fn live_packets(rates: &Rates, nic: Option<&NicName>, drops_counted: bool) -> Op
         Some(nic) => rates.nic(nic)?.rx_packets,
         None => rates.nics.iter().filter(|nic| nic.name.as_str() != "lo").map(|nic| nic.rx_packets).sum(),
     };
-    let dropped: f64 = rates.cpus.iter().map(|cpu| cpu.dropped).sum();
-    Some(if drops_counted { (received - dropped).max(0.0) } else { received })
+    Some(if drops_counted { (received - rates.backlog_drops().ok()?).max(0.0) } else { received })
 }
 
 #[cfg(test)]
@@ -326,6 +325,18 @@ mod tests {
         let live = values(&rates, &work(Some(Throughput::Packets { drops_counted: true })), Some(&nic));
         assert_eq!(live.get(name::THROUGHPUT), Some(&10.0), "or those of one interface");
         assert_eq!(live.get(name::ARRIVALS), Some(&10.0), "to adjust for");
+    }
+
+    /// In a container with files of lxcfs no CPU of the kernel is known.
+    #[test]
+    fn what_is_not_measured_is_absent() {
+        let (_, mut rates) = Sketch::new(2).veth("veth0").traffic("veth0", 500.0).build();
+        rates.cpus.clear();
+        rates.masked = Some("/proc/stat is of fuse.lxcfs".to_owned());
+        let of = |drops_counted| values(&rates, &work(Some(Throughput::Packets { drops_counted })), None);
+        assert_eq!(of(true).get(name::THROUGHPUT), None, "drops are unknown");
+        let known: Vec<String> = of(false).into_keys().collect();
+        assert_eq!(known, [name::ARRIVALS, name::BYTES_PER_PACKET, name::CLIENT_CPU, name::THROUGHPUT]);
     }
 
     #[test]

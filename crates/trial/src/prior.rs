@@ -245,7 +245,7 @@ impl TrialPlan {
         let primary = design.primary.as_deref().unwrap_or(name::THROUGHPUT);
         let looks = match design.kind {
             Kind::Pairs => looks::planned(design.min_pairs, design.pairs()),
-            Kind::BeforeAfter | Kind::Factorial | Kind::Search | Kind::Sweep => Vec::new(),
+            Kind::BeforeAfter | Kind::Factorial | Kind::Search | Kind::Sweep | Kind::Choice => Vec::new(),
         };
         Self {
             schema: Self::SCHEMA,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
+use super::choose;
 use super::halving;
 use super::probed::Probed;
 use super::query::Query;
@@ -96,6 +97,12 @@ pub struct Named {
     pub name: String,
     /// Its settings, in this order.
     pub set: Vec<Setting>,
+    /// Of a candidate of a choice: a scale with one optimum, such as numbers of CPUs, and the position on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<(usize, usize)>,
+    /// Of a candidate of a choice: tried only if its neighbours on the scale lead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub later: bool,
 }
 
 /// What a search tries.
@@ -132,6 +139,8 @@ pub enum Kind {
     Search,
     /// Every arm in each block, for the curve of a factor over its levels.
     Sweep,
+    /// The best of several arms and of the unchanged machine, as soon as the others cannot win; nothing is confirmed.
+    Choice,
 }
 
 impl Kind {
@@ -153,6 +162,7 @@ impl Kind {
             Kind::Factorial => "a factorial trial",
             Kind::Search => "a search",
             Kind::Sweep => "a sweep",
+            Kind::Choice => "a choice",
         }
     }
 }
@@ -356,7 +366,10 @@ impl Spec {
     /// Replaces the description of the candidates by the candidates themselves.
     pub fn set_candidates(&mut self, made: Vec<Candidate>) {
         self.candidates = None;
-        self.arm = made.into_iter().map(|made| Named { name: made.name, set: made.settings }).collect();
+        self.arm = made
+            .into_iter()
+            .map(|made| Named { name: made.name, set: made.settings, size: made.size, later: false })
+            .collect();
     }
 
     /// The named settings of a trial in blocks: factors, candidates or levels.
@@ -385,6 +398,10 @@ impl Spec {
             Kind::Factorial => design.blocks << self.factor.len(),
             Kind::Search => halving::slots(self.arm.len(), design.blocks),
             Kind::Sweep => design.blocks * (self.arm.len() + 1),
+            Kind::Choice => {
+                let first = self.arm.iter().filter(|arm| !arm.later).count();
+                choose::slots(first + 1, design.blocks)
+            }
         }
     }
 }

@@ -24,7 +24,14 @@ pub(super) fn obtain(changes: &[Change], plan: &Plan, model: &Model, is_agreed: 
     if risk == Risk::Safe || is_agreed {
         return Ok(());
     }
-    write!(out, "{}: {}. Apply? [y/N] ", risk, effect(risk))?;
+    drop(out);
+    ask(&format!("{}: {}. Apply?", risk, effect(risk)))
+}
+
+/// Asks on the terminal. An error if the answer is not yes.
+pub(in crate::commands) fn ask(question: &str) -> Result {
+    let mut out = output::plain_stdout();
+    write!(out, "{question} [y/N] ")?;
     out.flush()?;
     drop(out);
     discard_earlier();

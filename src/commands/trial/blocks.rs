@@ -24,6 +24,10 @@ impl Conducted for BlocksRecord {
         let block = self.slots.last().map_or(0, |slot| slot.block + 1);
         (self.slots.len(), format!("trial {}: block {block}", self.name))
     }
+
+    fn lines(&self) -> Vec<String> {
+        if self.kind == Kind::Choice { blocks_text::standing(self) } else { Vec::new() }
+    }
 }
 
 /// Runs the trial with a progress bar, prints it, and returns the exit code.
@@ -51,7 +55,7 @@ pub(super) fn print(global: &Global, record: &BlocksRecord) -> Result {
 }
 
 /// Exit code by end, as for other trials.
-fn exit(record: &BlocksRecord) -> Result {
+pub(in crate::commands) fn exit(record: &BlocksRecord) -> Result {
     match record.conclusion.as_ref().map(|conclusion| &conclusion.end) {
         Some(End::GuardTripped { .. }) => Err(CommandError::silent(error::Kind::Findings)),
         Some(End::Interrupted) => Err(CommandError::silent(error::Kind::Interrupted)),

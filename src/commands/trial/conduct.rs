@@ -38,6 +38,11 @@ pub(crate) struct Conduct<'a> {
 pub(crate) trait Conducted: Trial {
     /// Number of finished slots, and the name of the trial with what it is at.
     fn progress(&self) -> (usize, String);
+
+    /// The same in several lines, for a trial that has more to show.
+    fn lines(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl Conducted for TrialRecord {
@@ -64,7 +69,10 @@ pub(crate) fn conduct<Record: Conducted>(
     bar.tick_every(Duration::from_millis(250));
     let mut progress = |record: &Record| {
         let (finished, message) = record.progress();
-        bar.set_message(&message);
+        match record.lines() {
+            lines if lines.is_empty() || !progress::is_watched() => bar.set_message(&message),
+            lines => bar.set_lines(&lines),
+        }
         bar.set_position(finished as u64);
     };
     let setup = Setup {

@@ -23,10 +23,10 @@ use rxlab_trial::spec::{
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The specification (TOML); docs/trials.md describes it
-    #[arg(value_name = "SPEC", conflicts_with_all = ["flags", "pairs", "budget"])]
+    #[arg(value_name = "SPEC", conflicts_with_all = ["flags", "load_flags", "pairs", "budget"])]
     pub(super) spec: Option<PathBuf>,
     /// Repeat the trial of this id (see `rxlab trial list`) with a new seed; --pairs gives it more pairs
-    #[arg(long, value_name = "ID", conflicts_with_all = ["flags", "budget", "spec"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["flags", "load_flags", "budget", "spec"])]
     pub(super) again: Option<String>,
     /// Sample for 20 s, print how long the trial would take, and change nothing
     #[arg(long)]
@@ -61,21 +61,8 @@ struct Flags {
     /// Find the best of the values that the machine's topology suggests for --nic
     #[arg(long, value_name = "WHAT", value_enum, requires = "nic", conflicts_with_all = ["set", "plan", "a", "b", "metric"])]
     search: Option<Search>,
-    /// Run the built-in load against this URL; for its other settings use a specification
-    #[arg(long, value_name = "URL")]
-    load: Option<Url>,
-    /// Connections or flows of the load
-    #[arg(long, value_name = "N", default_value_t = 64, requires = "load")]
-    connections: usize,
-    /// Requests per second of the load; without it, a closed loop
-    #[arg(long, value_name = "R", requires = "load")]
-    rate: Option<f64>,
-    /// CPUs of the load
-    #[arg(long, value_name = "LIST", requires = "load")]
-    cpus: Option<CpuMask>,
-    /// Namespace of the load's sockets, in the form of --netns
-    #[arg(long, value_name = "NS", requires = "load")]
-    load_netns: Option<String>,
+    #[command(flatten)]
+    load: LoadFlags,
     /// Run this shell command in each slot; it prints a number, or a JSON object of metrics
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
@@ -115,6 +102,39 @@ struct Flags {
     /// CPU of the probe thread that interference.inferred needs
     #[arg(long, value_name = "CPU")]
     spin: Option<u32>,
+}
+
+/// The built-in load in flags.
+#[derive(Debug, clap::Args)]
+#[group(id = "load_flags")]
+pub(in crate::commands) struct LoadFlags {
+    /// Run the built-in load against this URL; for its other settings use a specification
+    #[arg(long, value_name = "URL")]
+    load: Option<Url>,
+    /// Connections or flows of the load
+    #[arg(long, value_name = "N", default_value_t = 64, requires = "load")]
+    connections: usize,
+    /// Requests per second of the load; without it, a closed loop
+    #[arg(long, value_name = "R", requires = "load")]
+    rate: Option<f64>,
+    /// CPUs of the load
+    #[arg(long, value_name = "LIST", requires = "load")]
+    cpus: Option<CpuMask>,
+    /// Namespace of the load's sockets, in the form of --netns
+    #[arg(long, value_name = "NS", requires = "load")]
+    load_netns: Option<String>,
+}
+
+impl LoadFlags {
+    /// The load that the flags describe.
+    pub(in crate::commands) fn spec(&self) -> Option<rxlab_load::Spec> {
+        let mut spec = rxlab_load::Spec::new(self.load.clone()?);
+        spec.connections = self.connections;
+        spec.rate = self.rate.map(rxlab_load::Rate::steady);
+        spec.cpus = self.cpus.clone().unwrap_or_default();
+        spec.netns = self.load_netns.as_deref().map(netns_path);
+        Some(spec)
+    }
 }
 
 /// Kind of setting whose values `--search` tries.
@@ -173,14 +193,7 @@ fn word(name: &str) -> String {
 /// Returns the specification that the flags describe.
 pub(super) fn from_flags(args: &Args) -> Result<Spec> {
     let flags = &args.flags;
-    let load = flags.load.clone().map(|url| {
-        let mut spec = rxlab_load::Spec::new(url);
-        spec.connections = flags.connections;
-        spec.rate = flags.rate.map(rxlab_load::Rate::steady);
-        spec.cpus = flags.cpus.clone().unwrap_or_default();
-        spec.netns = flags.load_netns.as_deref().map(netns_path);
-        spec
-    });
+    let load = flags.load.spec();
     let spec = Spec {
         name: name(flags)?,
         change: Change {

@@ -79,7 +79,7 @@ pub(crate) fn presample(
 /// Samples the primary metric, and returns the plan that decides soonest; its slots become those of `spec` if that has
 /// no length, and so does the number of pairs at which it ends. `None` if there is nothing to sample before the trial: the metric is that of a command, a check, a query
 /// or the probe, or has no value.
-pub(super) fn plan(
+pub(crate) fn plan(
     machine: &Machine,
     spec: &mut Spec,
     driver: &mut Driver,

@@ -31,7 +31,9 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
         machine::nic(&machine.model, nic)?;
     }
     let (arms, prediction) = match spec.design.kind {
-        spec::Kind::Factorial | spec::Kind::Search | spec::Kind::Sweep => (cells(machine, spec)?, None),
+        spec::Kind::Factorial | spec::Kind::Search | spec::Kind::Sweep | spec::Kind::Choice => {
+            (cells(machine, spec)?, None)
+        }
         spec::Kind::Pairs | spec::Kind::BeforeAfter => {
             let b = arm_b(spec)?;
             (settings(machine, spec, &b)?, b.prediction)
@@ -169,7 +171,7 @@ fn same(as_is: bool) -> CommandError {
 }
 
 /// Returns the driver of the workload; a built-in load is already running.
-pub(super) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver> {
+pub(crate) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver> {
     Ok(match (&spec.workload.load, &spec.workload.command) {
         (Some(load), _) if spec.clients.is_empty() => Driver::Load(Session::start(load)?),
         (Some(load), _) => {

@@ -1,8 +1,5 @@
 //! `rxlab trial resume`: continues after a kill or an interrupt, with the same seed.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use super::blocks;
 use super::conduct::Conduct;
 use super::finish::{After, finish};
@@ -35,13 +32,19 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     if let Some(record) = dir.blocks()? {
         let is_finished =
             record.conclusion.as_ref().is_some_and(|conclusion| conclusion.end != End::Interrupted);
-        let (machine, stop, ready) = reopen(global, &spec, is_finished, &record.id, &record.host)?;
+        unfinished(is_finished, &record.id)?;
+        leftovers::clear(global)?;
+        let stop = place::stop_flag()?;
+        let (machine, ready) = reopen(global, &spec, &record.id, &record.host)?;
         let trial = Conduct { spec: &spec, machine: &machine, ready, dir, keep: false, stop: &stop };
         return blocks::finish(global, trial, Some(record));
     }
     let record = dir.record()?;
     let is_finished = record.verdict().is_some_and(|verdict| *verdict != Verdict::Interrupted);
-    let (machine, stop, ready) = reopen(global, &spec, is_finished, &record.id, &record.host)?;
+    unfinished(is_finished, &record.id)?;
+    leftovers::clear(global)?;
+    let stop = place::stop_flag()?;
+    let (machine, ready) = reopen(global, &spec, &record.id, &record.host)?;
     // The plan is a separate file, which may have changed.
     let change: Vec<String> = ready.arms[1].iter().map(ToString::to_string).collect();
     if spec.change.plan.is_some() && change != record.change {
@@ -53,20 +56,22 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     finish(global, trial, Some(record), &args.after)
 }
 
-/// Returns what trial `id` continues with. Refuses if it is finished, or its slots were measured on another `host` or
-/// before this boot.
-fn reopen(
-    global: &Global,
-    spec: &Spec,
-    is_finished: bool,
-    id: &str,
-    host: &Identity,
-) -> Result<(Machine, Arc<AtomicBool>, Ready)> {
+/// An error for a trial that has ended.
+fn unfinished(is_finished: bool, id: &str) -> Result {
     if is_finished {
         return Err(CommandError::usage(format!("trial {id} is finished"))
             .hint("`rxlab trial show` prints it; `rxlab trial run` starts another"));
     }
-    leftovers::clear(global)?;
+    Ok(())
+}
+
+/// Returns what trial `id` continues with. Refuses if its slots were measured on another `host` or before this boot.
+pub(in crate::commands) fn reopen(
+    global: &Global,
+    spec: &Spec,
+    id: &str,
+    host: &Identity,
+) -> Result<(Machine, Ready)> {
     let machine = machine::open(global)?;
     if host.boot_id != machine.model.identity.boot_id {
         let message = format!("trial {id} belongs to another boot or another machine");
@@ -74,7 +79,6 @@ fn reopen(
             CommandError::new(Kind::Changed, message).hint("its slots cannot be compared with new ones")
         );
     }
-    let stop = place::stop_flag()?;
     let ready = ready(global, &machine, spec)?;
-    Ok((machine, stop, ready))
+    Ok((machine, ready))
 }

@@ -65,7 +65,10 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!("{name}: {counter} {}/s", seen.packets(counter, *rate))
         })
     }));
-    let (why, remedy) = if is_sent {
+    let (why, remedy) = if is_sent && !nic.up {
+        let why = "its other end is down, or no program has it open: nothing takes what is sent to it";
+        (why.to_owned(), "set the other end up, or remove the route that leads there")
+    } else if is_sent {
         let why = "the other end takes packets more slowly than they are sent to it, and its queue is full";
         (
             why.to_owned(),
@@ -149,6 +152,8 @@ mod tests {
         let found = sends("veth").finding(&RULE);
         assert_eq!(found.title, "one0 drops 500 packets/s (5.0 %)");
         assert!(found.why.starts_with("the other end"), "{found:?}");
+        let down = sends("veth").edit("one0", |nic| nic.up = false).finding(&RULE);
+        assert!(down.why.starts_with("its other end is down"), "{down:?}");
         sends("wireguard").silent(&RULE, "lost on the way out");
     }
 

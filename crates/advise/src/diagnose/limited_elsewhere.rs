@@ -144,6 +144,7 @@ mod tests {
     use super::RULE;
     use crate::diagnose::Severity;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use rxlab_path::model::SoftirqTimed;
 
     /// Field case B's `/compute` on all eight cores: 69,060 requests/s.
     fn case_b(user: f64, softirq: f64) -> Sketch {
@@ -203,6 +204,13 @@ mod tests {
         sampled().silent(&RULE, "it may be more");
         let exact = sampled().measured(|rates| rates.exact_softirq_time = Some(true));
         assert_eq!(exact.findings(&RULE).len(), 1, "it is 3 %");
+        let timed = || {
+            sampled().measured(|rates| {
+                rates.softirq_timed = Some(SoftirqTimed { windows: 3, error: Some(0.01) });
+            })
+        };
+        assert_eq!(timed().findings(&RULE).len(), 1, "so eBPF says");
+        assert_eq!(timed().findings(&one_core_hotspot::RULE), [], "no hotspot of receive work");
         assert_eq!(sampled().findings(&one_core_hotspot::RULE).len(), 1, "it may be one by ticks");
     }
 }

@@ -9,7 +9,7 @@ use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
     DROWNING, FULL, SUBSTANTIAL, TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted,
-    may_be_lo, of_another_namespace, queue_packets, reach_every_cpu, receiving, takes_unknown,
+    is_measured, may_be_lo, of_another_namespace, queue_packets, reach_every_cpu, receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 
@@ -42,7 +42,7 @@ pub(super) const RULE: Rule = Rule {
             "one CPU does at least {MIN_RATIO:.0} times as much receive work as the average of the others, spends \
              {} of its time on it and does {} of all; or it does {ODDS_OF_DROWNING:.0} times as much as the \
              average of the others, and of those that receive from its interface, and spends {} of its time \
-             on it; or, if softirq time is not exact, a CPU that is {} busy takes {} packets/s of an \
+             on it; or, if softirq time is sampled by ticks, a CPU that is {} busy takes {} packets/s of an \
              interface without an interrupt, and an equally uneven share of both packets and NET_RX runs",
             percent(SUBSTANTIAL),
             percent(MAJORITY),
@@ -122,8 +122,8 @@ pub(super) fn is_hidden(model: &Model, rates: &Rates) -> bool {
 }
 
 fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
-    // Exact times miss nothing.
-    if rates.exact_softirq_time == Some(true) {
+    // Measured times miss nothing: what is left of a full CPU's time is programs'.
+    if is_measured(rates) {
         return None;
     }
     let (hottest, share) = rates.hottest(|cpu| cpu.packets)?;

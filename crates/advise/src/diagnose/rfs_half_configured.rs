@@ -32,7 +32,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut nics: Vec<(&Nic, Vec<u32>)> = Vec::new();
     for nic in model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).filter(carries) {
         let tables: Option<Vec<u32>> =
-            nic.rx.iter().map(|queue| queue.rps_flow_cnt.known().copied()).collect();
+            nic.steering_queues().iter().map(|queue| queue.rps_flow_cnt.known().copied()).collect();
         nics.extend(tables.filter(|tables| !tables.is_empty()).map(|tables| (nic, tables)));
     }
     // The global table belongs to the machine: one interface that uses it completes RFS; the rest

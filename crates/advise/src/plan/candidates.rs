@@ -145,7 +145,7 @@ fn masks(model: &Model, rates: &Rates, found: &mut Candidates) -> Result<Vec<Can
         return Err(why);
     }
     let masks::Groups { groups, receiving } = masks::groups(model, rates, nic)?;
-    let off = plain("off", steer(nic, &vec![CpuMask::new(); nic.rx.len()]));
+    let off = plain("off", steer(nic, &vec![CpuMask::new(); nic.steering_queues().len()]));
     (found.groups, found.receiving) = (groups, receiving);
     let mut sizes: Vec<(usize, usize, usize)> = Vec::new();
     for (at, group) in found.groups.iter().enumerate() {
@@ -173,9 +173,9 @@ fn first_sizes(group: &Group) -> Vec<usize> {
     sizes
 }
 
-/// A mask for each queue; without settings if all are there already.
+/// A mask for each queue that has its own; without settings if all are there already.
 fn steer(nic: &Nic, masks: &[CpuMask]) -> Vec<Setting> {
-    let queues = || nic.rx.iter().zip(masks);
+    let queues = || nic.steering_queues().iter().zip(masks);
     if queues().all(|(queue, mask)| queue.rps_cpus.known() == Some(mask)) {
         return Vec::new();
     }
@@ -192,7 +192,8 @@ fn flows(model: &Model, rates: &Rates, nic: &Nic) -> Result<Vec<Candidate>, Stri
         return Err(why);
     }
     let zero = |index: u32| Setting::new("rfs", Target::queue(&nic.name, QueueId::rx(index)), "0");
-    let tables = nic.rx.iter().filter(|queue| rfs::has_flows(queue)).map(|queue| zero(queue.index));
+    let tables =
+        nic.steering_queues().iter().filter(|queue| rfs::has_flows(queue)).map(|queue| zero(queue.index));
     let off: Vec<Setting> = if rfs::is_on(model, nic) { tables.collect() } else { Vec::new() };
     let on = rfs::settings(model, nic).into_iter().map(|planned| planned.set).collect();
     Ok(vec![plain("off", off), plain("on", on)])

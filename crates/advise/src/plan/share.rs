@@ -8,6 +8,7 @@
 //! these hand packets on.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
@@ -83,8 +84,9 @@ impl Part<'_> {
 struct Unassigned<'a> {
     nic: &'a Nic,
     queue: &'a RxQueue,
+    /// The CPU of its interrupt; the busiest if its mask applies to several queues.
     home: CpuId,
-    /// The CPUs of all its interrupts.
+    /// The CPUs of all interrupts that bring the packets of its mask.
     irqs: CpuMask,
     /// Place of the first one's CPU among all: domain by domain, and in its domain.
     place: (usize, usize),
@@ -162,7 +164,7 @@ impl Machine<'_> {
         self.topology.usable.difference(&homes).is_empty() && most * nic.rx.len() as f64 <= all * EVEN_QUEUES
     }
 
-    /// Returns a part for each queue of `nics`, those of one interface together, and the queues whose
+    /// Returns a part for each mask of `nics`, those of one interface together, and the queues whose
     /// receiving CPU is not known.
     pub(super) fn share_out<'n>(
         &self,
@@ -230,16 +232,23 @@ impl Machine<'_> {
         }
         let hottest = brought.values().copied().fold(0.0, f64::max);
         for nic in nics.iter().copied() {
-            for queue in &nic.rx {
-                let home = self.home(queue);
+            for queue in nic.steering_queues() {
+                // The queues whose packets its mask applies to.
+                let masked = if nic.is_steered_by_first() { &nic.rx } else { slice::from_ref(queue) };
+                let time = |cpu: &CpuId| brought.get(cpu).copied();
+                let homes = masked.iter().filter_map(|queue| self.home(queue));
+                let home =
+                    homes.rev().max_by(|a, b| time(a).unwrap_or(0.0).total_cmp(&time(b).unwrap_or(0.0)));
                 let Some((home, place)) = home.and_then(|cpu| Some((cpu, self.topology.place(cpu)?))) else {
                     homeless.push((nic, queue));
                     continue;
                 };
-                let of_home = brought.get(&home).copied();
-                let is_busy = is_busy(of_home, queue_packets(nic, queue, self.rates));
+                let of_home = time(&home);
+                let packets = masked.iter().map(|queue| queue_packets(nic, queue, self.rates)).sum();
+                let is_busy = is_busy(of_home, packets);
                 let has_room = of_home.is_none_or(|time| time < TAKEN.max(hottest * COOLER));
-                let irqs = irq_cpus(queue, self.model, self.rates).union(&home.into());
+                let irqs = masked.iter().map(|queue| irq_cpus(queue, self.model, self.rates));
+                let irqs = irqs.fold(home.into(), |all: CpuMask, one| all.union(&one));
                 let brought = of_home.unwrap_or_default();
                 unassigned.push(Unassigned { nic, queue, home, irqs, place, brought, is_busy, has_room });
             }
@@ -416,7 +425,8 @@ impl Share<'_> {
         let homes = homes(group);
         let (mut free, mut without) = (self.free(machine, self.irqs), vec!["interrupts"]);
         if free.len() < homes.len() && group.iter().all(|unassigned| unassigned.is_busy) {
-            free = self.free(machine, &self.crowded.union(&homes.iter().copied().collect()));
+            let own: CpuMask = group.iter().flat_map(|unassigned| unassigned.irqs.iter()).collect();
+            free = self.free(machine, &self.crowded.union(&own));
             without = vec!["busy interrupts"];
         }
         let cores = if group.iter().any(|unassigned| unassigned.is_busy) {

@@ -23,7 +23,8 @@ pub(super) static RPS: FileKnob = FileKnob::new(
         since: "2.6.35",
         lost: "Removing the queue, even if it comes back later. A link that goes down and up does not lose it.",
         beware: "The kernel silently drops offline and isolated CPUs; rxlab refuses them by name and reads back \
-                 every write.",
+                 every write. Where a driver does not report the queue of a packet, as `show` then says, rx-0's mask \
+                 applies to all queues.",
     },
     At::RxQueue,
     Value::Mask(Members::HousekeepingCpus),

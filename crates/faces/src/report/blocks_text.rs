@@ -2,13 +2,16 @@
 
 use super::text::{Cell, Table, left, paragraph, paragraphs, right, wrapping};
 use super::words;
-use rxlab_base::number;
+use rxlab_base::number::{self, capitalized};
 use rxlab_setting::{Setting, set_flags};
+use rxlab_stats::mean;
 use rxlab_trial::blocks::{BlocksRecord, Effects, End, Search};
+use rxlab_trial::choose::Choice;
 use rxlab_trial::factorial::{Estimate, Factorial};
 use rxlab_trial::record::Call;
 use rxlab_trial::spec::Kind;
 use rxlab_trial::sweep::Sweep;
+use rxlab_trial::tuning;
 
 /// The whole report, at most 80 columns wide.
 pub fn render(record: &BlocksRecord) -> String {
@@ -16,6 +19,7 @@ pub fn render(record: &BlocksRecord) -> String {
         Kind::Pairs | Kind::BeforeAfter | Kind::Factorial => "factorial trial",
         Kind::Search => "search",
         Kind::Sweep => "sweep",
+        Kind::Choice => "choice",
     };
     let mut out = paragraph("", &format!("{kind} {}: {}", record.name, headline(record)));
     out += &paragraph("  ", &sentence(record));
@@ -68,6 +72,11 @@ pub fn headline(record: &BlocksRecord) -> &'static str {
             let helps = sweep.levels.iter().any(|level| level.call == Call::Helps);
             if helps { "effects found" } else { "no level helps" }
         }
+        (End::Complete, Some(Effects::Choice(choice))) => match choice.winner {
+            Some(0) => "nothing to gain",
+            Some(_) => "a candidate leads",
+            None => "all candidates stopped",
+        },
         (End::Complete, Some(effects)) if all_inside(effects) => "no measurable effect",
         (End::Complete | End::Incomplete, _) => "inconclusive",
     }
@@ -79,7 +88,7 @@ fn all_inside(effects: &Effects) -> bool {
     match effects {
         Effects::Factorial(factorial) => factorial.main.iter().chain(&factorial.interactions).all(inside),
         Effects::Sweep(sweep) => sweep.levels.iter().all(inside),
-        Effects::Search(_) => false,
+        Effects::Search(_) | Effects::Choice(_) => false,
     }
 }
 
@@ -102,6 +111,7 @@ pub fn sentence(record: &BlocksRecord) -> String {
             Some(Effects::Factorial(factorial)) => verdict(record, factorial),
             Some(Effects::Search(search)) => winner(record, search),
             Some(Effects::Sweep(sweep)) => curve(record, sweep),
+            Some(Effects::Choice(choice)) => choice_in_words(record, choice),
             None => String::new(),
         },
         End::Incomplete => "Too many blocks were void: no effect was judged.".to_owned(),
@@ -126,6 +136,7 @@ fn tables(record: &BlocksRecord, found: &Effects) -> Vec<Table> {
         Effects::Factorial(factorial) => vec![cells(record, factorial), effects(record, factorial)],
         Effects::Search(search) => vec![stages(record, search)],
         Effects::Sweep(sweep) => vec![levels(record, sweep)],
+        Effects::Choice(choice) => vec![tried(record, choice)],
     }
 }
 
@@ -159,6 +170,71 @@ fn rank(record: &BlocksRecord, search: &Search) -> String {
         }
         (None, true) => format!("{name} was chosen from {of}."),
     }
+}
+
+/// Candidates shown while a choice runs.
+const SHOWN: usize = 12;
+
+/// How far a choice is: each candidate that was tried and its distance to the leader, the best first.
+pub fn standing(record: &BlocksRecord) -> Vec<String> {
+    let standing = record.standing();
+    let Some(leader) = record.leader(&standing.cells) else { return Vec::new() };
+    let mut cells: Vec<(f64, String)> = standing
+        .tried
+        .iter()
+        .map(|cell| {
+            let name = capitalized(&tuning::candidate(record, *cell));
+            let is_out = !standing.cells.contains(cell);
+            let state = if is_out { "out" } else { "" };
+            match record.behind(*cell, leader) {
+                _ if *cell == leader => (f64::INFINITY, format!("  {name:<44} leads")),
+                Some((mid, half)) => {
+                    let percent = |log: f64| number::change(log.exp_m1());
+                    let interval = format!("[{}, {}]", percent(mid - half), percent(mid + half));
+                    (mid, format!("  {name:<44} {:>8} {interval:<20} {state}", percent(mid)))
+                }
+                None => (f64::NEG_INFINITY, format!("  {name:<44} {state}")),
+            }
+        })
+        .collect();
+    cells.sort_by(|a, b| b.0.total_cmp(&a.0));
+    cells.into_iter().take(SHOWN).map(|(_, line)| line.trim_end().to_owned()).collect()
+}
+
+fn choice_in_words(record: &BlocksRecord, choice: &Choice) -> String {
+    let Some(winner) = choice.winner else {
+        return "No candidate is left: a guard tripped in each, or it did not take hold.".to_owned();
+    };
+    let rank = tuning::rank(record, choice);
+    let best = capitalized(&tuning::candidate(record, winner));
+    format!("{best} {rank}. These blocks favour what they chose: only a trial in pairs shows what it gains.")
+}
+
+/// The candidates of a choice that were tried, best first, with the stage in which each left.
+fn tried(record: &BlocksRecord, choice: &Choice) -> Table {
+    let mut table = Table::new([wrapping("CANDIDATE"), right(&heading(record)), left("LEFT")]);
+    let stays = |cell: usize| choice.left.iter().filter(|stage| stage.contains(&cell)).count();
+    let mut cells = choice.tried.clone();
+    cells.extend(choice.tripped.iter().filter(|cell| !choice.tried.contains(cell)));
+    cells.sort_by_key(|cell| std::cmp::Reverse(stays(*cell)));
+    for cell in cells {
+        let values = record.slots.iter().filter(|slot| slot.cell == cell && slot.void.is_none());
+        let values: Vec<f64> =
+            values.filter_map(|slot| slot.values.get(&record.primary.name).copied()).collect();
+        let value = mean(&values).map_or_else(|| "-".to_owned(), number::value);
+        let how = match cell {
+            _ if choice.winner == Some(cell) => "best",
+            _ if choice.tripped.contains(&cell) => "stopped",
+            _ if choice.open.contains(&cell) => "not told apart",
+            _ => "cannot win",
+        };
+        table.row([
+            Cell::from(tuning::candidate(record, cell)),
+            Cell::from(value),
+            Cell::from(how.to_owned()),
+        ]);
+    }
+    table
 }
 
 fn stages(record: &BlocksRecord, search: &Search) -> Table {
@@ -321,7 +397,12 @@ mod tests {
             name: "masks".to_owned(),
             kind: Kind::Search,
             settings: ["a", "b", "c"]
-                .map(|name| NamedSettings { name: name.to_owned(), set: Vec::new() })
+                .map(|name| NamedSettings {
+                    name: name.to_owned(),
+                    set: Vec::new(),
+                    size: None,
+                    later: false,
+                })
                 .to_vec(),
             workload: String::new(),
             host: Identity::default(),

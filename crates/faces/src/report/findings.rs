@@ -39,11 +39,17 @@ const LEVELS: [Shown; 6] = [
 /// Renders the report; ends with a line break. `program` is the start of suggested commands: `rxlab` with its global
 /// options, or empty to show none.
 pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
+    text_before(report, detail, program, "")
+}
+
+/// The same before the lines `next`, which the screen has room for.
+pub fn text_before(report: &DoctorReport, detail: Detail, program: &str, next: &str) -> String {
     let all = report.findings.len();
     if detail == Detail::All {
         let end = report.regime.as_ref().map_or(String::new(), regime::whole);
-        return Page::new(report, &LEVELS[0], all, program).text + &end;
+        return Page::new(report, &LEVELS[0], all, program).text + &end + next;
     }
+    let rows = ROWS.saturating_sub(next.lines().count());
     let rest = "`rxlab doctor -v` has the rest: evidence, causes, plans, notes";
     let levels = LEVELS.iter().enumerate().map(|(index, shown)| {
         let more = if index == 0 { "" } else { rest };
@@ -57,8 +63,9 @@ pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
     // A report without findings is a few lines.
     levels
         .chain(fewer)
-        .find(|text| text.lines().count() <= ROWS)
+        .find(|text| text.lines().count() <= rows)
         .unwrap_or_else(|| screen(report, titles, 0, "`rxlab doctor -v` has the rest", program))
+        + next
 }
 
 fn screen(report: &DoctorReport, shown: &Shown, findings: usize, more: &str, program: &str) -> String {

@@ -41,6 +41,19 @@ fn contradictions(nic: &Nic) -> String {
     nic.contradictions.iter().map(line).collect()
 }
 
+/// Whose mask and table apply, where not each queue has its own.
+fn steered_by_first(nic: &Nic) -> String {
+    if !nic.is_steered_by_first() {
+        return String::new();
+    }
+    let driver = nic.driver.as_deref().unwrap_or_default();
+    let text = format!(
+        "{}: {driver} does not report the queue of a packet, so the RPS mask and RFS table of rx-0 apply to all queues",
+        nic.name
+    );
+    paragraph("", &text)
+}
+
 /// Virtual interfaces of one kind without steering share a line if there are more than this.
 const ALIKE: usize = 4;
 
@@ -80,7 +93,7 @@ pub fn overview(model: &Model) -> String {
         out += &paragraph("a..b ", "queues with the same RPS and RFS; --nic NIC shows each");
     }
     out += &marks.legend();
-    shown().for_each(|nic| out += &contradictions(nic));
+    shown().for_each(|nic| out += &(steered_by_first(nic) + &contradictions(nic)));
     for name in &model.unreadable_nics {
         out += &paragraph(
             "! ",

@@ -26,6 +26,7 @@ use rxlab_trial::prior::TrialPlan;
 use rxlab_trial::recommendation::TrialReport;
 use rxlab_trial::record::TrialRecord;
 use rxlab_trial::search::found::Found;
+use rxlab_trial::tuning::Tuning;
 
 /// The schema of `T` as serialized. `name` is the value of its `schema` field.
 fn schema_of<T: JsonSchema>(name: &str) -> Value {
@@ -38,7 +39,7 @@ fn schema_of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 16] {
+fn published() -> [(&'static str, Value); 17] {
     [
         ("checkpoint.json", schema_of::<Checkpoint>(Checkpoint::SCHEMA)),
         ("compare.json", schema_of::<Comparison>(Comparison::SCHEMA)),
@@ -55,6 +56,7 @@ fn published() -> [(&'static str, Value); 16] {
         ("load.json", schema_of::<LoadReport>(LoadReport::SCHEMA)),
         ("trial-blocks.json", schema_of::<BlocksRecord>(BlocksRecord::SCHEMA)),
         ("trial-plan.json", schema_of::<TrialPlan>(TrialPlan::SCHEMA)),
+        ("tune.json", schema_of::<Tuning>(Tuning::SCHEMA)),
         ("trial.json", schema_of::<TrialReport>(TrialRecord::SCHEMA)),
     ]
 }

@@ -48,6 +48,12 @@ pub static LOSSES: &[Loss] = &[
     loss("rx#_hw_drop_overruns", Ring, "../virtio_net.c: virtnet_stats_rx_basic_desc (part of rx#_hw_drops)"),
     loss("rx_queue_drop_cnt[#]", Device, "google/gve/gve_ethtool.c: gve_gstrings_rx_stats"),
     loss("rx_no_buffers_posted[#]", Ring, "google/gve/gve_ethtool.c: gve_gstrings_rx_stats"),
+    loss("rx_drops_packet_over_mru[#]", Device, "google/gve/gve_ethtool.c: gve_gstrings_rx_stats"),
+    loss("rx_drops_invalid_checksum[#]", Device, "google/gve/gve_ethtool.c: gve_gstrings_rx_stats"),
+    loss("rx_skb_alloc_fail", Allocation, "google/gve/gve_ethtool.c: gve_gstrings_main_stats"),
+    loss("rx_buf_alloc_fail", Allocation, "google/gve/gve_ethtool.c: gve_gstrings_main_stats"),
+    loss("hc_rx_discards_no_wqe", Ring, "microsoft/mana/mana_ethtool.c: mana_eth_stats"),
+    loss("hc_rx_err_vport_disabled", Device, "microsoft/mana/mana_ethtool.c: mana_eth_stats"),
 ];
 
 /// The kind of a statistic's loss, by its name in [`LOSSES`].

@@ -20,6 +20,11 @@ const fn without_queues(names: &'static [&'static str], sources: &'static [&'sta
     Driver { names, sources, ..UNKNOWN }
 }
 
+/// A driver that does not report which queue a packet came from.
+const fn without_record(driver: Driver) -> Driver {
+    Driver { records_queue: false, ..driver }
+}
+
 /// What a statistic counts, for the examples.
 const PACKETS: Option<Counted> = Some(Counted::Packets);
 const BYTES: Option<Counted> = Some(Counted::Bytes);
@@ -142,7 +147,10 @@ pub static DRIVERS: &[Driver] = &[
             // One event channel for both directions.
             irq("vif0-q0", "-q#", Receive(0)),
         ],
-        sources: &["xen-netfront.c: setup_netfront_split, setup_netfront_single, xennet_init_queue"],
+        records_queue: false,
+        sources: &[
+            "xen-netfront.c: setup_netfront_split, setup_netfront_single, xennet_init_queue, handle_incoming_queue",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -154,9 +162,11 @@ pub static DRIVERS: &[Driver] = &[
             irq("vif1.0-q0-rx", "-q#-rx", Transmit(0)),
             irq("vif1.0-q0", "-q#", Receive(0)),
         ],
+        records_queue: false,
         sources: &[
             "xen-netback/xenbus.c: connect",
             "xen-netback/interface.c: xenvif_connect_data, xenvif_tx_interrupt",
+            "xen-netback/netback.c: xenvif_tx_submit",
         ],
         ..UNKNOWN
     },
@@ -195,9 +205,9 @@ pub static DRIVERS: &[Driver] = &[
         ],
         hash: Hash { is_toeplitz: false, ..UNKNOWN.hash },
         // ena_xdp_legal_queue_count; the vendor's 2.17 has no limit any more.
-        channels: Channels { keep_link: true, xdp: XdpQueues::Half, ..UNKNOWN.channels },
+        channels: Channels { xdp: XdpQueues::Half, ..UNKNOWN.channels },
         sources: &[
-            "ethernet/amazon/ena/ena_netdev.c: ena_setup_io_intr, ena_rss_init_default",
+            "ethernet/amazon/ena/ena_netdev.c: ena_setup_io_intr, ena_rss_init_default, ena_down",
             "ethernet/amazon/ena/ena_ethtool.c: ena_queue_strings, ena_stats_eni_strings, ena_set_channels",
         ],
         ..UNKNOWN
@@ -309,8 +319,9 @@ pub static DRIVERS: &[Driver] = &[
         statistics: &[RX_QUEUE],
         statistics_example: &[("rx_queue_0_packets", PACKETS), ("rx_queue_0_bytes", BYTES)],
         moderation: BY_1,
+        records_queue: false,
         sources: &[
-            "ethernet/intel/ixgbevf/ixgbevf_main.c: ixgbevf_request_msix_irqs",
+            "ethernet/intel/ixgbevf/ixgbevf_main.c: ixgbevf_request_msix_irqs, ixgbevf_process_skb_fields, ixgbevf_rx_skb",
             "ethernet/intel/ixgbevf/ethtool.c: ixgbevf_get_strings, ixgbevf_set_coalesce",
         ],
         ..UNKNOWN
@@ -531,7 +542,8 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["bnx2"],
         irqs: &[irq("eno1-2", "-#", Receive(0))],
-        sources: &["ethernet/broadcom/bnx2.c: bnx2_enable_msix"],
+        hash: WITHOUT_PORTS,
+        sources: &["ethernet/broadcom/bnx2.c: bnx2_enable_msix, bnx2_rx_int"],
         ..UNKNOWN
     },
     Driver {
@@ -542,7 +554,8 @@ pub static DRIVERS: &[Driver] = &[
             irq("eno1-txrx-4", "-txrx-#", Receive(1)),
             irq("eno1-tx-1", "-tx-#", Transmit(1)),
         ],
-        sources: &["ethernet/broadcom/tg3.c: tg3_request_irq"],
+        records_queue: false,
+        sources: &["ethernet/broadcom/tg3.c: tg3_request_irq, tg3_rx"],
         ..UNKNOWN
     },
     Driver {
@@ -562,20 +575,22 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["sfc_siena"],
         irqs: SFC,
+        hash: WITHOUT_PORTS,
         has_arfs: true,
         sources: &[
             "ethernet/sfc/siena/efx_channels.c: efx_get_channel_name",
-            "ethernet/sfc/siena/rx_common.c: efx_siena_filter_rfs",
+            "ethernet/sfc/siena/rx_common.c: efx_siena_rx_packet_gro, efx_siena_filter_rfs",
         ],
         ..UNKNOWN
     },
     Driver {
         names: &["sfc_falcon"],
         irqs: SFC,
+        hash: WITHOUT_PORTS,
         has_arfs: true,
         sources: &[
             "ethernet/sfc/falcon/efx.c: ef4_get_channel_name",
-            "ethernet/sfc/falcon/rx.c: ef4_filter_rfs",
+            "ethernet/sfc/falcon/rx.c: ef4_rx_packet_gro, ef4_filter_rfs",
         ],
         ..UNKNOWN
     },
@@ -741,12 +756,21 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
-        names: &["ngbe", "txgbe"],
+        names: &["ngbe"],
         // The number of the vector.
         irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Order)],
+        sources: &["ethernet/wangxun/ngbe/ngbe_main.c: ngbe_request_msix_irqs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["txgbe"],
+        irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Order)],
+        // Since 6.11.
+        has_atr: true,
         sources: &[
-            "ethernet/wangxun/ngbe/ngbe_main.c: ngbe_request_msix_irqs",
             "ethernet/wangxun/txgbe/txgbe_irq.c: txgbe_request_queue_irqs",
+            "ethernet/wangxun/txgbe/txgbe_fdir.c: txgbe_atr",
+            "ethernet/wangxun/txgbe/txgbe_main.c: txgbe_sw_init",
         ],
         ..UNKNOWN
     },
@@ -794,8 +818,9 @@ pub static DRIVERS: &[Driver] = &[
             irq("46000000.ethernet-rx0", "-rx#", Order),
             irq("46000000.ethernet-tx0", "-tx#", Transmit(0)),
         ],
+        records_queue: false,
         sources: &[
-            "ethernet/ti/am65-cpsw-nuss.c: am65_cpsw_nuss_ndev_add_tx_napi, am65_cpsw_nuss_init_rx_chns",
+            "ethernet/ti/am65-cpsw-nuss.c: am65_cpsw_nuss_ndev_add_tx_napi, am65_cpsw_nuss_init_rx_chns, am65_cpsw_nuss_rx_packets",
         ],
         ..UNKNOWN
     },
@@ -816,9 +841,12 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["octeon_ep", "octeon_ep_vf"],
         irqs: &[irq("eth0-q3", "-q#", Receive(0))],
+        records_queue: false,
         sources: &[
             "ethernet/marvell/octeon_ep/octep_main.c: octep_request_irqs",
+            "ethernet/marvell/octeon_ep/octep_rx.c: __octep_oq_process_rx",
             "ethernet/marvell/octeon_ep_vf/octep_vf_main.c: octep_vf_request_irqs",
+            "ethernet/marvell/octeon_ep_vf/octep_vf_rx.c: __octep_vf_oq_process_rx",
         ],
         ..UNKNOWN
     },
@@ -878,7 +906,8 @@ pub static DRIVERS: &[Driver] = &[
         names: &["hns-nic"],
         // Cut at 15 characters: eth0-rx1 may be the eleventh queue's.
         irqs: &[irq("eth0-rx3", "-rx#", Receive(0)), irq("eth0-tx3", "-tx#", Transmit(0))],
-        sources: &["ethernet/hisilicon/hns/hns_enet.c: hns_nic_init_irq"],
+        records_queue: false,
+        sources: &["ethernet/hisilicon/hns/hns_enet.c: hns_nic_init_irq, hns_nic_rx_up_pro"],
         ..UNKNOWN
     },
     Driver {
@@ -898,7 +927,8 @@ pub static DRIVERS: &[Driver] = &[
             irq("eth0-txc-1", "-txc-#", Transmit(0)),
             irq("eth0-rx-txc", "-rx-txc", All),
         ],
-        sources: &["ethernet/apm/xgene/xgene_enet_main.c: xgene_enet_set_irq_name"],
+        records_queue: false,
+        sources: &["ethernet/apm/xgene/xgene_enet_main.c: xgene_enet_set_irq_name, xgene_enet_rx_frame"],
         ..UNKNOWN
     },
     Driver {
@@ -912,7 +942,10 @@ pub static DRIVERS: &[Driver] = &[
             irq("e6800000.ethernet:ch22:multi", ":ch#:multi", NoQueue),
             irq("e6800000.ethernet:ch24:emac", ":ch#:emac", NoQueue),
         ],
-        sources: &["ethernet/renesas/ravb_main.c: ravb_setup_irq, ravb_setup_irqs"],
+        records_queue: false,
+        sources: &[
+            "ethernet/renesas/ravb_main.c: ravb_setup_irq, ravb_setup_irqs, ravb_rx_gbeth, ravb_rx_rcar",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -962,6 +995,7 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["fsl_dpaa_mac", "fsl_dpa"],
         portals: &["QMan portal #"],
+        records_queue: false,
         sources: &["../soc/fsl/qbman/qman.c: qman_create_portal"],
         ..UNKNOWN
     },
@@ -1004,25 +1038,63 @@ pub static DRIVERS: &[Driver] = &[
     // Names that do not say which queue: the bare one of the interface, of the device or of the driver for several
     // interrupts, numbers that one port overwrites for another, or several interrupts for the only queue that packets are
     // counted for.
-    without_queues(&["mvpp2"], &["ethernet/marvell/mvpp2/mvpp2_main.c: mvpp2_irqs_init, mvpp2_open"]),
-    without_queues(&["macb"], &["ethernet/cadence/macb_main.c: macb_init"]),
     without_queues(&["fec"], &["ethernet/freescale/fec_main.c: fec_probe"]),
-    without_queues(
-        &["cpsw", "cpsw-switch"],
-        &["ethernet/ti/cpsw.c: cpsw_probe", "ethernet/ti/cpsw_new.c: cpsw_probe"],
-    ),
-    without_queues(
-        &["icssg-prueth", "icssg-prueth-sr1"],
-        &["ethernet/ti/icssg/icssg_prueth.c: emac_ndo_open"],
-    ),
-    without_queues(&["sxgbe"], &["ethernet/samsung/sxgbe/sxgbe_main.c: sxgbe_open"]),
-    without_queues(&["bcmgenet"], &["ethernet/broadcom/genet/bcmgenet.c: bcmgenet_open"]),
-    without_queues(&["brcm-systemport"], &["ethernet/broadcom/bcmsysport.c: bcm_sysport_open"]),
-    without_queues(&["lan743x"], &["ethernet/microchip/lan743x_main.c: lan743x_intr_register_isr"]),
     without_queues(&["cxgb4vf"], &["ethernet/chelsio/cxgb4vf/cxgb4vf_main.c: name_msix_vecs"]),
     without_queues(&["bna"], &["ethernet/brocade/bna/bnad.c: bnad_rx_msix_register"]),
-    without_queues(&["qlcnic"], &["ethernet/qlogic/qlcnic/qlcnic_main.c: qlcnic_request_irq"]),
-    without_queues(&["rtase"], &["ethernet/realtek/rtase/rtase_main.c: rtase_open"]),
+    without_record(without_queues(
+        &["mvpp2"],
+        &["ethernet/marvell/mvpp2/mvpp2_main.c: mvpp2_irqs_init, mvpp2_open, mvpp2_rx"],
+    )),
+    without_record(without_queues(
+        &["mvneta"],
+        &["ethernet/marvell/mvneta.c: mvneta_open, mvneta_rx_swbm, mvneta_rx_hwbm"],
+    )),
+    without_record(without_queues(&["macb"], &["ethernet/cadence/macb_main.c: macb_init, gem_rx"])),
+    without_record(without_queues(
+        &["cpsw", "cpsw-switch"],
+        &[
+            "ethernet/ti/cpsw.c: cpsw_probe, cpsw_rx_handler",
+            "ethernet/ti/cpsw_new.c: cpsw_probe, cpsw_rx_handler",
+        ],
+    )),
+    without_record(without_queues(
+        &["icssg-prueth", "icssg-prueth-sr1"],
+        &[
+            "ethernet/ti/icssg/icssg_prueth.c: emac_ndo_open",
+            "ethernet/ti/icssg/icssg_common.c: emac_rx_packet",
+        ],
+    )),
+    without_record(without_queues(
+        &["sxgbe"],
+        &["ethernet/samsung/sxgbe/sxgbe_main.c: sxgbe_open, sxgbe_rx"],
+    )),
+    without_record(without_queues(
+        &["bcmgenet"],
+        &["ethernet/broadcom/genet/bcmgenet.c: bcmgenet_open, bcmgenet_desc_rx"],
+    )),
+    without_record(without_queues(
+        &["brcm-systemport"],
+        &["ethernet/broadcom/bcmsysport.c: bcm_sysport_open, bcm_sysport_desc_rx"],
+    )),
+    without_record(without_queues(
+        &["lan743x"],
+        &["ethernet/microchip/lan743x_main.c: lan743x_intr_register_isr, lan743x_rx_process_buffer"],
+    )),
+    without_record(without_queues(
+        &["qlcnic"],
+        &[
+            "ethernet/qlogic/qlcnic/qlcnic_main.c: qlcnic_request_irq",
+            "ethernet/qlogic/qlcnic/qlcnic_io.c: qlcnic_process_rcv, qlcnic_83xx_process_rcv",
+        ],
+    )),
+    without_record(without_queues(
+        &["rtase"],
+        &["ethernet/realtek/rtase/rtase_main.c: rtase_open, rtase_rx_skb"],
+    )),
+    without_record(without_queues(
+        &["atl1c"],
+        &["ethernet/atheros/atl1c/atl1c_main.c: atl1c_request_irq, atl1c_clean_rx"],
+    )),
     Driver { names: &["veth"], kind: Pair, sources: &["veth.c: veth_get_drvinfo"], ..UNKNOWN },
     Driver {
         names: &["net_failover"],

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use rxlab_base::parse::ethtool::{Counted, QueueStatistics};
 
-use super::{DRIVERS, Limit, UNKNOWN, facts, limit, names, names_a_queue, statistics};
+use super::{DRIVERS, Driver, Limit, UNKNOWN, facts, limit, names, names_a_queue, statistics};
 
 #[test]
 fn names_are_unique_and_rows_have_sources() {
@@ -52,9 +52,19 @@ fn names_of_queues_and_of_other_devices() {
 /// Texts for people list drivers in the order of the table.
 #[test]
 fn rows_by_what_they_have() {
-    assert_eq!(names(|row| row.has_atr), ["ixgbe", "i40e"]);
+    assert_eq!(names(|row| row.has_atr), ["ixgbe", "i40e", "txgbe"]);
     assert_eq!(names(|row| row.rss_queues.is_some()), ["ixgbe"]);
-    assert_eq!(names(|row| row.channels.keep_link), ["virtio_net", "ena"]);
+    assert_eq!(names(|row| row.channels.keep_link), ["virtio_net"]);
+    let shared = names(Driver::has_one_irq_for_all);
+    assert!(shared.contains(&"rtsn") && shared.contains(&"fsl-gianfar"), "{shared:?}");
+    assert!(
+        !shared.contains(&"virtio_net") && !shared.contains(&"xgene-enet"),
+        "one of each queue as a rule"
+    );
+    let silent = names(|row| !row.records_queue);
+    for driver in ["xen_netfront", "ixgbevf", "tg3", "mvneta", "hns-nic"] {
+        assert!(silent.contains(&driver), "{driver}");
+    }
 }
 
 /// The counters from each driver's names, with the values 100, 101, 102, ...

@@ -123,6 +123,15 @@ impl Rates {
         find_by_name(&self.nics, |rates| &rates.name, name)
     }
 
+    /// Packets/s that full backlogs dropped, or the reason why they are unknown.
+    pub fn backlog_drops(&self) -> Result<f64, &str> {
+        match &self.masked {
+            Some(why) => Err(why),
+            None if self.uncounted => Err("/proc/net/softnet_stat cannot be read"),
+            None => Ok(self.cpus.iter().map(|cpu| cpu.dropped).sum()),
+        }
+    }
+
     /// Packets/s that an interface receives; 0 if it has no rates.
     pub fn rx_packets(&self, name: &NicName) -> f64 {
         self.nic(name).map_or(0.0, |rates| rates.rx_packets)

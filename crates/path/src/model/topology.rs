@@ -236,7 +236,7 @@ pub struct Nic {
     pub driver: Option<String>,
     /// NUMA node of the device; `None` = unknown (the kernel's -1), which is not node 0.
     pub node: Option<u32>,
-    /// `operstate` is not `down`.
+    /// False if `operstate` is `down`, or `lowerlayerdown`: the other end, or what it stands on, is down.
     pub up: bool,
     /// Receive queues, by index.
     pub rx: Vec<RxQueue>,
@@ -261,6 +261,29 @@ impl Nic {
     /// The facts about its driver.
     pub fn driver_facts(&self) -> &'static Driver {
         drivers::facts(self.driver.as_deref())
+    }
+
+    /// The receive queues whose RPS mask and RFS table the kernel reads: only rx-0 if the driver does not report which queue a
+    /// packet came from.
+    pub fn steering_queues(&self) -> &[RxQueue] {
+        if self.driver_facts().records_queue { &self.rx } else { &self.rx[..self.rx.len().min(1)] }
+    }
+
+    /// True if rx-0's RPS mask and RFS table apply to the packets of several queues.
+    pub fn is_steered_by_first(&self) -> bool {
+        self.steering_queues().len() < self.rx.len()
+    }
+
+    /// Gives every queue the RPS mask and the RFS table that apply to its packets: those of rx-0 if only these are read.
+    pub fn apply_steering(&mut self) {
+        if !self.is_steered_by_first() {
+            return;
+        }
+        let (first, others) = self.rx.split_first_mut().expect("it has several");
+        for queue in others {
+            queue.rps_cpus.clone_from(&first.rps_cpus);
+            queue.rps_flow_cnt.clone_from(&first.rps_flow_cnt);
+        }
     }
 
     /// True for the master that `net_failover` makes of a paravirtual device and a virtual function. sysfs shows the device
@@ -364,10 +387,10 @@ fn nic(raw: &RawNic, is_port: bool, irqs: &[Irq], others: &Others<'_>, polls: &P
         NicKind::Device => interrupts::attach(&mut rx, raw, path, irqs, others),
         NicKind::Virtual | NicKind::Loopback => (Vec::new(), Vec::new()),
     };
-    Nic {
+    let mut nic = Nic {
         driver: raw.driver.known().cloned(),
         node: raw.numa_node.known().and_then(|node| u32::try_from(*node).ok()),
-        up: raw.operstate.known().is_some_and(|state| state != "down"),
+        up: raw.operstate.known().is_some_and(|state| !["down", "lowerlayerdown"].contains(&state.as_str())),
         rx,
         tx: raw.tx.clone(),
         other_irqs,
@@ -375,7 +398,9 @@ fn nic(raw: &RawNic, is_port: bool, irqs: &[Irq], others: &Others<'_>, polls: &P
         napi: raw.napi.clone(),
         contradictions,
         ..Nic::new(raw.name.clone(), address(raw, path), kind)
-    }
+    };
+    nic.apply_steering();
+    nic
 }
 
 fn address(raw: &RawNic, path: Option<&str>) -> DeviceAddress {
@@ -502,5 +527,28 @@ mod tests {
         assert_eq!((model.cpus[1].core, model.cpus[1].node), (None, None));
         assert_eq!(model.rps_sock_flow_entries, Fact::Unsupported);
         assert_eq!(model.irqbalance, Fact::Denied(Need::AllProcesses), "no processes are visible");
+    }
+
+    /// ixgbevf, field case C, calls no skb_record_rx_queue: get_rps_cpu reads rx-0's mask and table for all packets.
+    #[test]
+    fn only_the_first_mask_counts_where_packets_name_no_queue() {
+        let driver = |name: &str| {
+            let set = |host: RecordedHost, (queue, mask, flows): (u32, &str, &str)| {
+                let path = format!("sys/class/net/eth0/queues/rx-{queue}");
+                host.with(&format!("{path}/rps_cpus"), mask).with(&format!("{path}/rps_flow_cnt"), flows)
+            };
+            let host = host().with_link("sys/class/net/eth0/device/driver", &format!("../drivers/{name}"));
+            let host = [(0, "1\n", "2048\n"), (1, "2\n", "0\n")].into_iter().fold(host, set);
+            let model = Model::new(&Inventory::take(&host, Scope::All));
+            let queues = model.nics[0].rx.iter();
+            queues.map(|queue| (queue.rps_cpus.clone(), queue.rps_flow_cnt.clone())).collect::<Vec<_>>()
+        };
+        let (first, second) = (
+            (Fact::Known(CpuId(0).into()), Fact::Known(2048)),
+            (Fact::Known(CpuId(1).into()), Fact::Known(0)),
+        );
+        assert_eq!(driver("ixgbevf"), [first.clone(), first.clone()]);
+        assert_eq!(driver("ixgbe"), [first.clone(), second.clone()]);
+        assert_eq!(driver("no-such-driver"), [first, second]);
     }
 }

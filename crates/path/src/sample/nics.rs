@@ -73,9 +73,10 @@ pub struct NapiSettings {
 pub struct RxQueue {
     /// N of `rx-N`.
     pub index: u32,
-    /// CPUs that RPS hands packets of this queue to; empty = RPS off.
+    /// CPUs that RPS hands packets of this queue to; empty = RPS off. In a model, those of rx-0 if the driver does not
+    /// report which queue a packet came from.
     pub rps_cpus: Fact<CpuMask>,
-    /// Entries of this queue's RFS table; 0 = RFS off here.
+    /// Entries of the RFS table for this queue's packets; 0 = RFS off here. In a model, of rx-0 in the same case.
     pub rps_flow_cnt: Fact<u32>,
     /// The queue's interrupts: one as a rule, none for virtual interfaces.
     pub irqs: Vec<Irq>,

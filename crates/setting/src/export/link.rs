@@ -107,7 +107,7 @@ fn same_rps(draft: &Draft<'_>, model: &Model) -> BTreeMap<NicName, CpuMask> {
     let settings: Vec<&Setting> =
         draft.said.iter().map(|said| said.setting).filter(|setting| setting.knob == "rps").collect();
     let link_of = |nic: &Nic| {
-        let mut masks = nic.rx.iter().map(|rx| {
+        let mut masks = nic.steering_queues().iter().map(|rx| {
             let target = Target::queue(&nic.name, QueueId::rx(rx.index));
             settings.iter().find(|setting| setting.target == target)?.value.parse::<CpuMask>().ok()
         });

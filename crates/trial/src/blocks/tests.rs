@@ -3,6 +3,7 @@
 use rand_chacha::rand_core::Rng;
 
 use super::{BlocksRecord, Effects, End, Estimate, NamedSettings, Search, run};
+use crate::choose::Choice;
 use crate::record::Call;
 use crate::simulate::Simulated;
 use crate::spec::Kind;
@@ -18,7 +19,8 @@ fn simulated(seed: u64) -> Simulated {
 }
 
 fn record() -> BlocksRecord {
-    let factor = |name: &str| NamedSettings { name: name.to_owned(), set: Vec::new() };
+    let factor =
+        |name: &str| NamedSettings { name: name.to_owned(), set: Vec::new(), size: None, later: false };
     BlocksRecord {
         schema: BlocksRecord::SCHEMA.to_owned(),
         id: "0001-test".to_owned(),
@@ -113,7 +115,12 @@ fn a_cell_that_stops_all_work_ends_the_trial() {
 /// A search among candidates with these effects (0.03 = 3 %), on a machine with white noise of 3 % and drift.
 fn searched(seed: u64, effects: &[f64]) -> (BlocksRecord, Search) {
     let settings = (0..effects.len())
-        .map(|at| NamedSettings { name: format!("candidate-{at}"), set: Vec::new() })
+        .map(|at| NamedSettings {
+            name: format!("candidate-{at}"),
+            set: Vec::new(),
+            size: None,
+            later: false,
+        })
         .collect();
     let mut record = BlocksRecord { kind: Kind::Search, settings, blocks: 20, seed, ..record() };
     let work: Vec<f64> = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
@@ -149,6 +156,85 @@ fn a_search_finds_a_candidate_close_to_the_best_in_few_slots() {
         let (search, exhaustive) = (slots - 40, (candidates + 1) * 20);
         assert!(10 * search <= 4 * exhaustive, "{search} of {exhaustive}");
     }
+}
+
+/// A choice among candidates with these effects.
+fn choice(effects: &[f64]) -> (BlocksRecord, Simulated) {
+    let settings = (0..effects.len())
+        .map(|at| NamedSettings {
+            name: format!("candidate-{at}"),
+            set: Vec::new(),
+            size: Some((0, at + 1)),
+            later: !(at + 1).is_power_of_two(),
+        })
+        .collect();
+    let work: Vec<f64> = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
+    (
+        BlocksRecord { kind: Kind::Choice, settings, blocks: 60, ..record() },
+        Simulated::new(Noise::drifting(), 5, &work),
+    )
+}
+
+fn found(record: &BlocksRecord) -> Choice {
+    match record.conclusion.clone().and_then(|conclusion| conclusion.found) {
+        Some(Effects::Choice(choice)) => choice,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_choice_drops_what_cannot_win_and_looks_between_neighbours() {
+    let (mut record, bench) = choice(&[0.1, 0.3, 0.6, 0.2, 0.1, 0.0, -0.1, -0.2]);
+    assert_eq!(ran(&mut record, bench), End::Complete);
+    let found = found(&record);
+    assert_eq!((found.winner, found.open.len(), found.tripped.len()), (Some(3), 0, 0));
+    // Sizes 1, 2, 4 and 8, then 3 between 2 and 4.
+    assert_eq!(found.tried[..5], [0, 1, 2, 4, 8]);
+    assert!(found.tried.contains(&3) && record.slots.len() < 60, "{found:?}, {} slots", record.slots.len());
+}
+
+#[test]
+fn the_unchanged_machine_wins_where_everything_hurts() {
+    let (mut record, bench) = choice(&[-0.2, -0.3, -0.1]);
+    assert_eq!(ran(&mut record, bench), End::Complete);
+    assert_eq!((found(&record).winner, found(&record).open), (Some(0), vec![]));
+}
+
+#[test]
+fn a_candidate_that_stops_all_work_leaves_and_the_others_go_on() {
+    let (mut record, bench) = choice(&[0.1, -1.0]);
+    assert_eq!(ran(&mut record, bench), End::Complete);
+    let found = found(&record);
+    assert_eq!((found.winner, found.tripped), (Some(1), vec![2]));
+    let last = record.slots.iter().rposition(|slot| slot.cell == 2).expect("tried");
+    assert!(record.slots[last].tripped && record.slots[last].void.is_some() && last + 1 < record.slots.len());
+}
+
+#[test]
+fn a_candidate_that_never_takes_hold_leaves() {
+    let (mut record, bench) = choice(&[0.1, 0.3]);
+    assert_eq!(ran(&mut record, Simulated { void: |cell, _| cell == 2, ..bench }), End::Complete);
+    assert_eq!((found(&record).winner, found(&record).tripped), (Some(1), vec![2]));
+}
+
+#[test]
+fn a_guard_that_trips_without_a_change_ends_a_choice() {
+    let (mut record, bench) = choice(&[0.1, 0.2]);
+    let first = rxlab_stats::design::block(record.seed, 0, 3);
+    let own = first.iter().position(|cell| *cell == 0);
+    assert!(matches!(ran(&mut record, Simulated { guard_at: own, ..bench }), End::GuardTripped { .. }));
+}
+
+#[test]
+fn a_stopped_choice_goes_on_in_the_same_order() {
+    let (mut whole, bench) = choice(&[0.1, 0.3, 0.6, 0.2]);
+    ran(&mut whole, bench);
+    let (mut parts, bench) = choice(&[0.1, 0.3, 0.6, 0.2]);
+    assert_eq!(ran(&mut parts, Simulated { stop_after: 5, ..bench }), End::Interrupted);
+    let (_, bench) = choice(&[0.1, 0.3, 0.6, 0.2]);
+    assert_eq!(ran(&mut parts, bench), End::Complete);
+    assert_eq!(order(&parts)[..5], order(&whole)[..5]);
+    assert_eq!(found(&parts).winner, found(&whole).winner);
 }
 
 /// The blocks that chose the winner favour it: fresh ones do not. 20 of 400, and three standard deviations.
@@ -207,7 +293,12 @@ fn a_winner_is_confirmed_in_fresh_blocks() {
 
 #[test]
 fn a_stopped_search_goes_on_at_its_stage() {
-    let settings = ["a", "b", "c"].map(|name| NamedSettings { name: name.to_owned(), set: Vec::new() });
+    let settings = ["a", "b", "c"].map(|name| NamedSettings {
+        name: name.to_owned(),
+        set: Vec::new(),
+        size: None,
+        later: false,
+    });
     let blank = || BlocksRecord { kind: Kind::Search, settings: settings.to_vec(), ..record() };
     let (mut whole, mut parts) = (blank(), blank());
     ran(&mut whole, simulated(1));

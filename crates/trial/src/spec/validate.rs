@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::{Kind, MAX_NAME, Probe, Spec, is_name_char};
 use crate::check::{Check, CheckError};
+use crate::choose;
 use crate::metrics;
 use crate::probed::{self, Probed};
 use crate::query::{Query, QueryError};
@@ -80,7 +81,7 @@ impl Spec {
     pub fn check(&self) -> Result<(), SpecError> {
         match self.design.kind {
             Kind::Pairs | Kind::BeforeAfter => self.check_change()?,
-            Kind::Factorial | Kind::Search | Kind::Sweep => self.check_named()?,
+            Kind::Factorial | Kind::Search | Kind::Sweep | Kind::Choice => self.check_named()?,
         }
         check_name(&self.name)?;
         if self.candidates.is_some() && self.design.kind != Kind::Search {
@@ -189,8 +190,10 @@ impl Spec {
         if is_made && !all.is_empty() {
             return bad("gives the candidates, and [candidates] makes others: leave one out".to_owned());
         }
-        if !is_made && !(2..=most).contains(&all.len()) {
-            return bad(format!("found {}: {kind} has 2 to {most}", all.len()));
+        let most = if self.design.kind == Kind::Choice { choose::MOST } else { most };
+        let least = if self.design.kind == Kind::Choice { 1 } else { 2 };
+        if !is_made && !(least..=most).contains(&all.len()) {
+            return bad(format!("found {}: {kind} has {least} to {most}", all.len()));
         }
         for (at, one) in all.iter().enumerate() {
             let name = &one.name;

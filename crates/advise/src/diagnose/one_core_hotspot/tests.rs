@@ -4,7 +4,7 @@ use super::RULE;
 use crate::diagnose::Severity;
 use crate::diagnose::sketch::{Diagnosed, Sketch};
 use rxlab_base::units::{CpuId, IrqId};
-use rxlab_path::model::{Fact, IrqRates};
+use rxlab_path::model::{Fact, IrqRates, SoftirqTimed};
 
 #[test]
 fn field_case_a_names_cpu_queue_and_interrupt() {
@@ -64,6 +64,13 @@ fn a_full_cpu_is_found_by_its_packets() {
     let steered = veth(0.95).rps("veth0", "1").receives(1, 0.2, 7e4).works(1, 0.8);
     steered.receives(0, 0.01, 0.0).net_rx(0, 7e4).silent(&RULE, "RPS works: runs on both sides");
     veth(0.95).measured(|rates| rates.exact_softirq_time = Some(true)).silent(&RULE, "it is 3 %");
+    let timed = || Some(SoftirqTimed { windows: 3, error: Some(0.01) });
+    veth(0.95).measured(|rates| rates.softirq_timed = timed()).silent(&RULE, "so eBPF says");
+    // A debug build of the load generator: 11 % of a full CPU.
+    let sender = veth(0.85).receives(0, 0.11, 7e4).measured(|rates| rates.softirq_timed = timed());
+    sender.silent(&RULE, "its time is the sender's");
+    let receiver = veth(0.6).receives(0, 0.32, 7e4).measured(|rates| rates.softirq_timed = timed());
+    assert_eq!(receiver.findings(&RULE).len(), 1, "a third of its time, and all of the receive work");
 }
 
 /// 8 CPUs at 95 % in a program and one queue: its CPU was once called a hotspot, for a few percent of

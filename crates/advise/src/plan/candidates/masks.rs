@@ -50,8 +50,11 @@ pub(super) fn groups(model: &Model, rates: &Rates, nic: &Nic) -> Result<Groups, 
     let machine = Machine { model, rates, topology: &topology };
     let readers = seen::readers(model, rates, nic);
     let receiving = seen::receiving(model, rates, &topology, nic, &readers);
-    let homes: Vec<Option<CpuId>> =
-        nic.rx.iter().map(|queue| machine.home(queue).or(receiving.first().copied())).collect();
+    let homes: Vec<Option<CpuId>> = nic
+        .steering_queues()
+        .iter()
+        .map(|queue| machine.home(queue).or(receiving.first().copied()))
+        .collect();
     let pool = |without: &CpuMask| topology.usable.difference(without);
     let all: CpuMask = receiving.iter().copied().collect();
     let taken = machine.taken(&[nic]);

@@ -61,6 +61,23 @@ fn a_mask_has_no_cpu_of_any_interrupt_of_its_queue() {
     }
 }
 
+/// rx-0's mask and table apply to all packets: it has no CPU of any queue's interrupt, and the whole table.
+#[test]
+fn one_mask_serves_all_queues_of_a_driver_that_does_not_tell_them_apart() {
+    let host = |driver: &str, rates: [f64; 2]| {
+        let sketch = Sketch::new(8).device("eth0", &[0, 2]).traffic("eth0", rates[0] + rates[1]);
+        let sketch = sketch.receives(0, rates[0] / 1e5, rates[0]).receives(2, rates[1] / 1e5, rates[1]);
+        sketch.edit("eth0", |nic| nic.driver = Some(driver.to_owned()))
+    };
+    let apart = spread_by(host("igb", [4e4, 6e4]));
+    assert_eq!(plan(&apart, "rps").len(), 2);
+    for rates in [[4e4, 6e4], [1e5, 0.0], [0.0, 1e5]] {
+        let one = spread_by(host("tg3", rates));
+        assert_eq!(plan(&one, "rps"), ["rps eth0/rx-0 = 1,3-7"], "{rates:?}");
+        assert_eq!(plan(&one, "rfs"), ["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"], "{rates:?}");
+    }
+}
+
 #[test]
 fn a_mask_in_use_leaves_its_interrupts_cpu_and_those_of_others() {
     let narrowed = |mask: &str| super::narrowed(&cpus(mask), rxlab_base::units::CpuId(0), &cpus("2"));

@@ -83,7 +83,8 @@ pub(in crate::plan) fn next_to_rps(draft: &Draft<'_>, nic: &Nic) -> String {
 pub(in crate::plan) fn off(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
-        let on: Vec<u32> = nic.rx.iter().filter(|queue| has_flows(queue)).map(|queue| queue.index).collect();
+        let on: Vec<u32> =
+            nic.steering_queues().iter().filter(|queue| has_flows(queue)).map(|queue| queue.index).collect();
         for queue in on {
             let why = "RFS hands packets to the CPU of their reader, which should be kept clean";
             draft.set("rfs", Target::queue(&name, QueueId::rx(queue)), "0", why);
@@ -95,22 +96,23 @@ pub(in crate::plan) fn off(draft: &mut Draft<'_>) {
 /// complete or a table cannot be read.
 pub(in crate::plan) fn settings(model: &Model, nic: &Nic) -> Vec<PlannedSetting> {
     let global = model.rps_sock_flow_entries.known().copied();
-    let tables: Option<Vec<u32>> = nic.rx.iter().map(|queue| queue.rps_flow_cnt.known().copied()).collect();
+    let queues = nic.steering_queues();
+    let tables: Option<Vec<u32>> = queues.iter().map(|queue| queue.rps_flow_cnt.known().copied()).collect();
     let (Some(global), Some(tables)) = (global, tables) else { return Vec::new() };
     let entries = if global == 0 { ENTRIES } else { global };
-    let part = part(entries, nic.rx.len());
+    let part = part(entries, queues.len());
     let mut settings = Vec::new();
     if global == 0 {
         let set = Setting::new("rfs_entries", Target::Host, entries.to_string());
         settings.push(PlannedSetting::new(set, "the global table; without it RFS is off", None));
     }
     if !fits(&tables, entries) {
-        let wrong = nic.rx.iter().zip(&tables).filter(|(_, table)| **table != part);
+        let wrong = queues.iter().zip(&tables).filter(|(_, table)| **table != part);
         settings.extend(wrong.map(|(queue, _)| {
             let target = Target::queue(&nic.name, QueueId::rx(queue.index));
             let set = Setting::new("rfs", target, part.to_string());
-            let queues = plural(nic.rx.len(), "RX queue");
-            let why = format!("{entries} entries over {queues}, rounded up to a power of two");
+            let over = plural(queues.len(), "RX queue");
+            let why = format!("{entries} entries over {over}, rounded up to a power of two");
             PlannedSetting::new(set, why, Some(nic.address.clone()))
         }));
     }

@@ -94,7 +94,7 @@ fn covered(draft: &Draft<'_>, nics: Vec<NicName>) -> (Vec<NicName>, Vec<NicName>
 
 fn queues(draft: &Draft<'_>, nics: &[NicName], why: &str) -> Vec<Without> {
     let nics = nics.iter().filter_map(|name| draft.model.nic(name));
-    let queues = nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue.index)));
+    let queues = nics.flat_map(|nic| nic.steering_queues().iter().map(move |queue| (nic, queue.index)));
     queues.map(|(nic, queue)| (nic.name.clone(), queue, why.to_owned())).collect()
 }
 

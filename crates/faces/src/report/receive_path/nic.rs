@@ -4,7 +4,7 @@ mod about;
 
 use super::cells::{Footnotes, Marks, irq_file, not_applicable, ranges};
 use super::queues::{Queue, idle_runs, queues};
-use super::{contradictions, kind, placed, unknown_interrupt};
+use super::{contradictions, kind, placed, steered_by_first, unknown_interrupt};
 use crate::report::text::{BAD, Cell, STRONG, Table, left, paragraph, right, styled, wrapping};
 use rxlab_path::model::{Irq, Model, Nic, RxQueue};
 
@@ -17,7 +17,7 @@ pub fn nic(model: &Model, nic: &Nic) -> String {
     out += &about::table(model, nic, &mut notes).render();
     out.push('\n');
     out += &steering(model, nic, &mut notes);
-    out += &contradictions(nic);
+    out += &(steered_by_first(nic) + &contradictions(nic));
     out + &notes.render()
 }
 
@@ -107,6 +107,7 @@ mod tests {
     use crate::report::sample_model::{large, name, rich};
     use crate::report::text;
     use rxlab_path::model::Model;
+    use rxlab_path::sketch::Sketch;
 
     fn plain(model: &Model, of: &str) -> String {
         text::plain(&nic(model, model.nic(&name(of)).expect("there")))
@@ -132,5 +133,19 @@ mod tests {
         let text = plain(&large(), "ens1f0np0");
         let rows = text.lines().filter(|line| line.starts_with("rx-")).count();
         assert_eq!(rows, 64, "{text}");
+    }
+
+    #[test]
+    fn one_mask_for_all_queues_is_said() {
+        let (mut model, _) = Sketch::new(4).device("eth0", &[0, 1]).rps("eth0", "2-3").build();
+        let said = |model: &Model| {
+            let text = plain(model, "eth0").split_whitespace().collect::<Vec<_>>().join(" ");
+            text.contains(
+                "eth0: tg3 does not report the queue of a packet, so the RPS mask and RFS table of rx-0 apply to all queues",
+            )
+        };
+        assert!(!said(&model));
+        model.nics[0].driver = Some("tg3".to_owned());
+        assert!(said(&model), "{}", plain(&model, "eth0"));
     }
 }

@@ -467,8 +467,11 @@ fn minimal_resets_no_link() {
     };
     assert_eq!(risk("rx_usecs", &model), Some(Risk::LinkReset));
     assert_eq!(risk("channels", &model), Some(Risk::LinkReset));
-    model.nics[0].driver = Some("ena".to_owned());
+    model.nics[0].driver = Some("virtio_net".to_owned());
     assert_eq!(risk("channels", &model), Some(Risk::BriefStall));
+    // ena_down() takes the carrier away.
+    model.nics[0].driver = Some("ena".to_owned());
+    assert_eq!(risk("channels", &model), Some(Risk::LinkReset));
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! `rxlab tune`: finds the best setting of the receive path on live traffic, proves it, and keeps it only then.
+
+mod course;
+mod survey;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use self::course::Course;
+use super::trial::LoadFlags;
+use super::{Global, apply, files, leftovers, look, place};
+use crate::error::{CommandError, Result};
+use rxlab_base::units::{NicName, parse_duration};
+use rxlab_load::Url;
+use rxlab_trial::store::TrialDir;
+
+/// Find the best setting of the receive path on this machine's traffic, and keep it only if it is proven to help
+///
+/// Samples the machine, says what limits it, and ends there if no setting can change that. Otherwise it shows what it would
+/// try and asks; tries the candidates in turn, for less than a second each time; compares the best with the unchanged
+/// machine in a trial of its own; and sets it, until `rxlab confirm` keeps it. At any other end, after Ctrl-C or a kill,
+/// the machine is as it was. docs/tune.md has the details.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Interface to tune [default: the one that receives most]
+    #[arg(long, value_name = "NIC", conflicts_with = "resume")]
+    nic: Option<NicName>,
+    /// What to improve [default: packets that get through if a CPU is full or packets are lost, else the time they take]
+    #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "resume")]
+    goal: Option<Goal>,
+    /// Time that all of it may take: fewer candidates or comparisons fit into a short one
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    time: Option<Duration>,
+    /// Also try what interrupts traffic, such as other numbers of queues
+    #[arg(long, conflicts_with = "resume")]
+    allow_reset: bool,
+    /// Stop after what would be tried
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
+    /// Do not ask before it begins
+    #[arg(short, long)]
+    yes: bool,
+    /// Once the best setting is set: revert it after this time unless `rxlab confirm` comes first
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    confirm: Duration,
+    /// Keep what is proven to help without a confirmation
+    #[arg(long, conflicts_with = "confirm")]
+    keep: bool,
+    /// Send requests to this URL all the time: failures stop a candidate, and a higher latency stands against it
+    #[arg(long, value_name = "URL", conflicts_with = "resume")]
+    check: Option<Url>,
+    #[command(flatten)]
+    load: LoadFlags,
+    /// Length of the sample before
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    length: Duration,
+    /// Seed of the random order
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Write the report of all of it as one HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Continue one that was interrupted or killed: the id of its last trial, as `rxlab trial list` shows it
+    #[arg(long, value_name = "ID")]
+    resume: Option<String>,
+    #[command(flatten)]
+    cost: look::Cost,
+}
+
+/// What is to become better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Goal {
+    /// Packets or requests that get through
+    Throughput,
+    /// Latency of requests or of the check
+    Latency,
+    /// CPU time for each packet
+    Cpu,
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result {
+    if args.confirm.is_zero() {
+        return Err(CommandError::usage("--confirm needs a time above 0"));
+    }
+    args.html.as_deref().map_or(Ok(()), files::check)?;
+    if !args.dry_run {
+        leftovers::clear(global)?;
+        TrialDir::check_state(&global.state_dir)?;
+        place::check_lock(global)?;
+    }
+    let stop = place::stop_flag()?;
+    let mut course = Course::new(global, args, &stop);
+    let ended = match &args.resume {
+        Some(id) => course.resume(id),
+        None => course.begin(),
+    };
+    let error = ended.as_ref().err().map(|error| error.message.as_str()).filter(|why| !why.is_empty());
+    let printed = course.finish(error);
+    let ended = CommandError::after_output(ended, printed);
+    match (course.applied(), ended) {
+        (Some(id), Ok(())) => apply::wait(global, id, course.deadline(), &stop),
+        (_, ended) => ended,
+    }
+}

@@ -1,0 +1,450 @@
+//! The course of one `rxlab tune`: sample, choice, trial, apply.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::survey::{Survey, Way, survey};
+use super::{Args, Goal};
+use crate::commands::apply::consent;
+use crate::commands::machine::Machine;
+use crate::commands::trial::{self, Conduct, conduct, presample};
+use crate::commands::{Global, apply, files, look, machine, output, report};
+use crate::error::{CommandError, Kind, Result};
+use rxlab_advise::doctor::DoctorReport;
+use rxlab_base::units::NicName;
+use rxlab_faces::report::document::{Document, Part};
+use rxlab_faces::report::{html, tune_text};
+use rxlab_load::Protocol;
+use rxlab_path::evidence::{lost, received};
+use rxlab_path::model::{Model, Rates};
+use rxlab_setting::{Plan, in_words};
+use rxlab_trial::blocks::{self, BlocksRecord};
+use rxlab_trial::check::Check;
+use rxlab_trial::choose;
+use rxlab_trial::metrics::{self, name};
+use rxlab_trial::perform::Ready;
+use rxlab_trial::recommendation::{Advice, Recommendation};
+use rxlab_trial::record::{TrialRecord, Verdict};
+use rxlab_trial::spec::{self, Change, Design, Guards, Named, Seconds, Spec, Workload};
+use rxlab_trial::store::TrialDir;
+use rxlab_trial::tuning::{self, End, LeftOut, Tried, Tuning};
+use rxlab_trial::workload::Driver;
+
+/// Measured part of a slot while candidates are compared, and the time before it.
+const SLOT: Duration = Duration::from_millis(400);
+const SETTLING: Duration = Duration::from_millis(100);
+/// The same where values take effect late, or where latency needs many requests.
+const LONG_SLOT: Duration = Duration::from_secs(1);
+const LONG_SETTLING: Duration = Duration::from_millis(500);
+/// Part of the time that the choice among the candidates may take; the trial of the best one has the rest.
+const CHOOSING: f64 = 0.5;
+/// Fewest blocks of the last two candidates in a short time.
+const FEWEST: usize = 6;
+/// Time between two requests of the check: enough for a median in each slot.
+const CHECK: Duration = Duration::from_millis(50);
+/// Drops in addition to those before, as a part of what is received, at which a candidate is stopped; at least so many
+/// packets/s.
+const MORE_DROPS: f64 = 0.01;
+const FEW_DROPS: f64 = 1000.0;
+
+/// One `rxlab tune`, as far as it is.
+pub(super) struct Course<'a> {
+    global: &'a Global,
+    args: &'a Args,
+    stop: &'a AtomicBool,
+    /// `None` before there is an interface.
+    tuning: Option<Tuning>,
+    seen: Option<DoctorReport>,
+}
+
+impl<'a> Course<'a> {
+    pub(super) fn new(global: &'a Global, args: &'a Args, stop: &'a AtomicBool) -> Self {
+        Self { global, args, stop, tuning: None, seen: None }
+    }
+
+    /// The transaction of the best candidate, if it is set.
+    pub(super) fn applied(&self) -> Option<&str> {
+        self.tuning.as_ref()?.transaction.as_deref()
+    }
+
+    /// Time within which it has to be confirmed.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        (!self.args.keep).then_some(self.args.confirm)
+    }
+
+    /// Samples the machine, and goes on with what it finds.
+    pub(super) fn begin(&mut self) -> Result {
+        let machine = machine::open(self.global)?;
+        let mut spec = self.spec();
+        self.check_goal(&spec)?;
+        let (model, rates) = self.sample(&machine, &spec)?;
+        let found = survey(
+            &machine,
+            (&model, &rates),
+            self.args.nic.as_ref(),
+            self.args.goal,
+            self.args.allow_reset,
+        )?;
+        let Survey { report, nic, limit, way, candidates, left_out } = found;
+        self.seen = Some(report);
+        let tuning = self.tuning.insert(Tuning { limit, left_out, ..Tuning::new(nic.clone()) });
+        tuning.end = match way {
+            Way::Open if candidates.is_empty() => End::Limited,
+            Way::Open => End::Planned,
+            Way::Limited => End::Limited,
+            Way::Unmeasurable => End::Unmeasurable,
+        };
+        if tuning.end != End::Planned {
+            return exit(&tuning.end);
+        }
+        (spec.name, spec.workload.nic) = (format!("tune-{}", word(&nic)), Some(nic));
+        spec.arm = fitting(candidates, tuning, self.args.time, &mut spec.design);
+        let mut ready = trial::ready(self.global, &machine, &spec)?;
+        let why = presample(&machine, &mut spec, &mut ready.driver, self.stop)?.why;
+        self.interrupted()?;
+        let primary = spec.design.primary.clone().unwrap_or_else(|| name::THROUGHPUT.to_owned());
+        if primary != name::THROUGHPUT {
+            spec.guards.drops = Some(lost(&rates) + (MORE_DROPS * received(&model, &rates)).max(FEW_DROPS));
+        }
+        let tuning = self.tuning.as_mut().expect("it was inserted");
+        let title = metrics::describe(&primary, Driver::work_unit(&spec.workload)).title;
+        tuning.judged_by = Some(why.map_or_else(|| title.clone(), |why| format!("{title}: {why}")));
+        tuning.candidates = spec.arm.iter().map(tried).collect();
+        tuning.seconds = seconds(&spec, self.args.time);
+        if !self.global.json {
+            let mut out = output::text_stdout();
+            write!(out, "{}", tune_text::survey(tuning, &spec.guards, !spec.checks.is_empty()))?;
+        }
+        if self.args.dry_run {
+            return Ok(());
+        }
+        self.consent()?;
+        self.choose(&machine, &spec, ready, None)
+    }
+
+    /// Continues with the trial `id` of an earlier one.
+    pub(super) fn resume(&mut self, id: &str) -> Result {
+        let dir = TrialDir::open_trusted(&self.global.state_dir, id)?;
+        let spec = dir.spec()?;
+        let Some(nic) = spec.workload.nic.clone().filter(|_| spec.name.starts_with("tune-")) else {
+            let message = format!("trial {id} is not one of `rxlab tune`");
+            return Err(CommandError::usage(message).hint("`rxlab trial resume` continues it"));
+        };
+        let tuning = self.tuning.insert(Tuning::new(nic));
+        tuning.candidates = spec.arm.iter().map(tried).collect();
+        self.consent()?;
+        if let Some(record) = dir.blocks()? {
+            if record.conclusion.as_ref().is_some_and(|conclusion| conclusion.end != blocks::End::Interrupted)
+            {
+                return self.chosen(&spec, record);
+            }
+            let (machine, ready) = trial::reopen(self.global, &spec, &record.id, &record.host)?;
+            return self.choose(&machine, &spec, ready, Some((dir, record)));
+        }
+        let record = dir.record()?;
+        if record.verdict().is_some_and(|verdict| *verdict != Verdict::Interrupted) {
+            return self.proven(&spec, record);
+        }
+        let (machine, ready) = trial::reopen(self.global, &spec, &record.id, &record.host)?;
+        self.prove(&machine, &spec, ready, Some((dir, record)))
+    }
+
+    /// The workload, the checks and the guards; candidates and design follow from the sample.
+    fn spec(&self) -> Spec {
+        let load = self.args.load.spec();
+        let error_rate = Guards::default().error_rate.filter(|_| load.is_some());
+        let check = |url| Check { every: CHECK, ..Check::new("check", url) };
+        let is_latency = self.args.goal == Some(Goal::Latency);
+        let (slot, settling) = if is_latency { (LONG_SLOT, LONG_SETTLING) } else { (SLOT, SETTLING) };
+        Spec {
+            workload: Workload { live: load.is_none(), load, ..Workload::default() },
+            design: Design {
+                kind: spec::Kind::Choice,
+                blocks: choose::BLOCKS,
+                seed: self.args.seed,
+                washout: Seconds(settling),
+                measure: Some(Seconds(slot)),
+                primary: self.primary().map(str::to_owned),
+                ..Design::default()
+            },
+            guards: Guards { error_rate, ..Guards::default() },
+            checks: self.args.check.iter().cloned().map(check).collect(),
+            ..Spec::default()
+        }
+    }
+
+    fn primary(&self) -> Option<&'static str> {
+        match self.args.goal? {
+            Goal::Throughput => Some(name::THROUGHPUT),
+            Goal::Cpu => Some(name::MACHINE_CPU),
+            Goal::Latency if self.args.check.is_some() => Some("check.check.p50_us"),
+            Goal::Latency => Some("p50_us"),
+        }
+    }
+
+    /// An error if nothing measures the goal.
+    fn check_goal(&self, spec: &Spec) -> Result {
+        let answers = |protocol: Protocol| !protocol.is_one_way();
+        let has_answers = spec.workload.load.as_ref().is_some_and(|load| answers(load.url.protocol));
+        if self.args.goal == Some(Goal::Latency) && self.args.check.is_none() && !has_answers {
+            return Err(CommandError::usage("--goal latency: nothing here measures latency")
+                .hint("give a --check URL, or a --load with answers"));
+        }
+        Ok(())
+    }
+
+    /// Samples the machine under its traffic or its load.
+    fn sample(&self, machine: &Machine, spec: &Spec) -> Result<(Model, Rates)> {
+        look::long_enough(self.args.length)?;
+        let mut driver = trial::driver(machine, spec)?;
+        driver.begin().map_err(CommandError::failed)?;
+        let seen = look::with_costs(&machine.host, self.args.length, self.args.cost.budget, self.stop);
+        self.interrupted()?;
+        seen
+    }
+
+    fn interrupted(&self) -> Result {
+        if self.stop.load(Ordering::SeqCst) {
+            return Err(CommandError::new(Kind::Interrupted, "interrupted; nothing was changed"));
+        }
+        Ok(())
+    }
+
+    /// Asks on a terminal; elsewhere an option has to agree.
+    fn consent(&self) -> Result {
+        if self.args.yes {
+            return Ok(());
+        }
+        if self.global.json || !output::is_interactive() {
+            return Err(CommandError::usage("there is no terminal to ask on: --yes begins without asking")
+                .hint("--dry-run shows what would be tried"));
+        }
+        consent::ask("Begin?")
+    }
+
+    /// Compares the candidates, or goes on with it.
+    fn choose(
+        &mut self,
+        machine: &Machine,
+        spec: &Spec,
+        ready: Ready,
+        resumed: Option<(TrialDir, BlocksRecord)>,
+    ) -> Result {
+        let (dir, resumed) = self.dir(spec, resumed)?;
+        self.tuning().choice = Some(dir.id());
+        let trial = Conduct { spec, machine, ready, dir, keep: false, stop: self.stop };
+        let outcome = conduct(self.global, trial, resumed)?;
+        trial::put_back(&outcome)?;
+        self.chosen(spec, outcome.record)
+    }
+
+    /// The directory of a new trial, or of the one that goes on.
+    fn dir<Record>(
+        &self,
+        spec: &Spec,
+        resumed: Option<(TrialDir, Record)>,
+    ) -> Result<(TrialDir, Option<Record>)> {
+        Ok(match resumed {
+            Some((dir, record)) => (dir, Some(record)),
+            None => (TrialDir::create(&self.global.state_dir, &spec.name)?, None),
+        })
+    }
+
+    /// Goes on with the best candidate.
+    fn chosen(&mut self, spec: &Spec, record: BlocksRecord) -> Result {
+        self.tuning().choice = Some(record.id.clone());
+        let Some(choice) = tuning::choice(&record) else {
+            let why = tune_text::stopped(&record);
+            self.tuning().end = End::Stopped { why };
+            return trial::exit_blocks(&record).and(Err(CommandError::silent(Kind::Findings)));
+        };
+        let Some(winner) = choice.winner else {
+            let why = "each candidate was stopped by a guard, or did not take hold".to_owned();
+            return self.ended(End::Unproven { why });
+        };
+        let rank = tuning::rank(&record, choice);
+        self.tuning().best = Some(format!("{} {rank}", tuning::candidate(&record, winner)));
+        if winner == 0 {
+            return self.ended(End::NothingToGain);
+        }
+        let set = spec.arm[winner - 1].set.clone();
+        let time = self.args.time.map(|time| time.mul_f64(1.0 - CHOOSING));
+        let spec = Spec {
+            change: Change { set, ..Change::default() },
+            arm: Vec::new(),
+            design: of_trial(&spec.design, &record, time),
+            ..spec.clone()
+        };
+        let machine = machine::open(self.global)?;
+        let ready = trial::ready(self.global, &machine, &spec)?;
+        self.prove(&machine, &spec, ready, None)
+    }
+
+    /// Compares the best candidate with the unchanged machine, or goes on with it.
+    fn prove(
+        &mut self,
+        machine: &Machine,
+        spec: &Spec,
+        mut ready: Ready,
+        resumed: Option<(TrialDir, TrialRecord)>,
+    ) -> Result {
+        let mut spec = spec.clone();
+        if spec.design.measure.is_none() {
+            ready.planned = trial::plan(machine, &mut spec, &mut ready.driver, self.stop)?;
+            self.interrupted()?;
+        }
+        let (dir, resumed) = self.dir(&spec, resumed)?;
+        self.tuning().trial = Some(dir.id());
+        let trial = Conduct { spec: &spec, machine, ready, dir, keep: false, stop: self.stop };
+        let outcome = conduct(self.global, trial, resumed)?;
+        trial::put_back(&outcome)?;
+        self.proven(&spec, outcome.record)
+    }
+
+    /// Sets the change of a trial that advises to keep it.
+    fn proven(&mut self, spec: &Spec, record: TrialRecord) -> Result {
+        let tuning = self.tuning();
+        tuning.trial = Some(record.id.clone());
+        tuning.best.get_or_insert_with(|| in_words(&spec.change.set));
+        (tuning.gain, tuning.price) = (tuning::gain(&record), Some(tuning::price(&record)));
+        let advice = Recommendation::new(&record, "");
+        if advice.advice != Advice::Keep {
+            let why = advice.sentence();
+            if record.verdict() == Some(&Verdict::Interrupted) {
+                self.tuning().end = End::Stopped { why };
+                return Err(CommandError::silent(Kind::Interrupted));
+            }
+            self.tuning().end = End::Unproven { why };
+            return trial::exit(&record).and(Err(CommandError::silent(Kind::Findings)));
+        }
+        let machine = machine::open(self.global)?;
+        let plan = Plan::new(&spec.name, &spec.change.set);
+        let applied = apply::set(self.global, &machine, &plan, self.deadline(), self.stop)?;
+        let deadline = self.deadline().map(|deadline| deadline.as_secs_f64());
+        let tuning = self.tuning();
+        (tuning.transaction, tuning.confirm_within_s) = (Some(applied.id), deadline);
+        self.ended(End::Helps)
+    }
+
+    fn tuning(&mut self) -> &mut Tuning {
+        self.tuning.as_mut().expect("there is an interface before anything is tried")
+    }
+
+    fn ended(&mut self, end: End) -> Result {
+        self.tuning().end = end;
+        exit(&self.tuning().end)
+    }
+
+    /// Prints the end, and writes the report. After an `error`, which is printed elsewhere, only JSON has an end.
+    pub(super) fn finish(&mut self, error: Option<&str>) -> Result {
+        if let (Some(tuning), Some(why)) = (&mut self.tuning, error) {
+            tuning.end = End::Stopped { why: why.to_owned() };
+        }
+        let Some(tuning) = self.tuning.as_ref().filter(|_| error.is_none() || self.global.json) else {
+            return Ok(());
+        };
+        let written = self.args.html.as_deref().map_or(Ok(()), |path| {
+            let document = self.document(tuning)?;
+            files::write(path, html::render(&document, Some(&self.global.program())).as_bytes())
+        });
+        let program = self.global.program();
+        let printed = output::print(self.global, tuning, || tune_text::end(tuning, &program));
+        CommandError::after_output(written, printed)
+    }
+
+    /// The sample and the trials.
+    fn document(&self, tuning: &Tuning) -> Result<Document> {
+        let mut parts: Vec<Part> =
+            self.seen.iter().cloned().map(|seen| Part::Doctor(Box::new(seen))).collect();
+        for id in tuning.choice.iter().chain(&tuning.trial) {
+            parts.push(report::stored(&TrialDir::open(&self.global.state_dir, id)?)?);
+        }
+        Ok(Document::new(parts))
+    }
+}
+
+/// Exit code by end.
+fn exit(end: &End) -> Result {
+    match end {
+        End::Planned | End::Limited | End::NothingToGain | End::Helps => Ok(()),
+        End::Unmeasurable | End::Unproven { .. } | End::Stopped { .. } => {
+            Err(CommandError::silent(Kind::Findings))
+        }
+    }
+}
+
+/// The interface's name as a part of the name of a trial.
+fn word(nic: &NicName) -> String {
+    nic.as_str().chars().map(|c| if spec::is_name_char(c) { c } else { '-' }).collect()
+}
+
+fn tried(named: &Named) -> Tried {
+    Tried {
+        name: named.name.clone(),
+        what: in_words(&named.set),
+        settings: named.set.iter().map(ToString::to_string).collect(),
+        later: named.later,
+    }
+}
+
+/// The candidates that fit into the time, and what else changes for it.
+fn fitting(
+    mut candidates: Vec<Named>,
+    tuning: &mut Tuning,
+    time: Option<Duration>,
+    design: &mut Design,
+) -> Vec<Named> {
+    let is_slow = |named: &Named| {
+        named.set.iter().any(|set| !matches!(set.knob.as_str(), "rps" | "rfs" | "rfs_entries"))
+    };
+    if candidates.iter().any(is_slow) {
+        design.washout.0 = design.washout.0.max(LONG_SETTLING);
+    }
+    let Some(time) = time else { return candidates };
+    let slot = (design.washout.0 + design.measure()).as_secs_f64();
+    let most = (CHOOSING * time.as_secs_f64() / slot) as usize;
+    let first = |candidates: &[Named]| candidates.iter().filter(|named| !named.later).count() + 1;
+    let fits = |candidates: &[Named], blocks: usize| choose::slots(first(candidates), blocks) <= most;
+    while design.blocks > FEWEST && !fits(&candidates, design.blocks) {
+        design.blocks -= 1;
+    }
+    if !fits(&candidates, design.blocks) {
+        // New sizes need blocks of their own.
+        candidates.retain(|named| !named.later);
+    }
+    while candidates.len() > 1 && !fits(&candidates, design.blocks) {
+        let Some(last) = candidates.pop() else { break };
+        let why = "the time is too short: a longer --time tries it".to_owned();
+        tuning.left_out.push(LeftOut { what: in_words(&last.set), why });
+    }
+    candidates
+}
+
+/// The design of the trial of the best candidate: slots as in other trials, or as many as fit into `time`.
+fn of_trial(choosing: &Design, record: &BlocksRecord, time: Option<Duration>) -> Design {
+    let usual = Design::default();
+    let measure = time.map(|_| Seconds(LONG_SLOT));
+    let washout = choosing.washout.0.max(LONG_SETTLING);
+    let pairs = time.map(|time| {
+        let pair = 2.0 * (LONG_SLOT + washout).as_secs_f64();
+        ((time.as_secs_f64() / pair) as usize).clamp(usual.min_pairs, usual.pairs())
+    });
+    Design {
+        seed: choosing.seed,
+        primary: Some(record.primary.name.clone()),
+        washout: Seconds(washout),
+        measure,
+        pairs,
+        ..usual
+    }
+}
+
+/// Longest time of all of it.
+fn seconds(spec: &Spec, time: Option<Duration>) -> f64 {
+    let Design { washout, .. } = spec.design;
+    let choosing = spec.slots() as f64 * (washout.0 + spec.design.measure()).as_secs_f64();
+    let usual = Design::default();
+    let proving = 2.0 * usual.pairs() as f64 * (usual.washout.0 + usual.measure()).as_secs_f64();
+    time.map_or(choosing + proving, |time| time.as_secs_f64())
+}
