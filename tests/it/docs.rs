@@ -53,6 +53,56 @@ fn the_statistics_tables_match_the_simulation() {
     }
 }
 
+/// Names of tests in the last column of the tables of a document that have such a column.
+fn tests_named_in(document: &str) -> Vec<String> {
+    let (mut names, mut has_tests) = (Vec::new(), false);
+    let mut before = "";
+    for line in text(document).lines() {
+        let last = line.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        if !before.starts_with('|') {
+            has_tests = matches!(last.trim(), "test" | "checked by");
+        }
+        before = if line.starts_with('|') { "|" } else { "" };
+        let named = last.split('`').skip(1).step_by(2).filter(|_| has_tests && line.starts_with('|'));
+        let is_name =
+            |name: &&str| name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b':'));
+        names.extend(named.filter(is_name).map(str::to_owned));
+    }
+    names
+}
+
+/// What holds a line is said with the test that shows it: a test, or all tests of a module.
+#[test]
+fn the_tests_that_documents_name_exist() {
+    let mut sources: Vec<PathBuf> = ["crates", "src", "tests"].into_iter().flat_map(files_below).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let modules = |parts: &[&str]| {
+        let end: PathBuf = parts.iter().collect();
+        sources
+            .iter()
+            .filter(move |path| parts.is_empty() || path.with_extension("").ends_with(&end))
+            .collect::<Vec<_>>()
+    };
+    let has_function = |(function, module): (&&str, &[&str])| {
+        let text = |path: &PathBuf| std::fs::read_to_string(path).expect("text");
+        modules(module).into_iter().any(|path| text(path).contains(&format!("fn {function}(")))
+    };
+    let exists = |name: &String| {
+        let whole: Vec<&str> = name.split("::").collect();
+        // The module `tests` may have a file of its own.
+        let short: Vec<&str> = whole.iter().copied().filter(|part| *part != "tests").collect();
+        let is_there =
+            |parts: &Vec<&str>| !modules(parts).is_empty() || parts.split_last().is_some_and(has_function);
+        is_there(&whole) || is_there(&short)
+    };
+    for (document, least) in [("docs/security.md", 25), ("docs/journal.md", 25)] {
+        let named = tests_named_in(document);
+        assert!(named.len() >= least, "{document} names {} tests", named.len());
+        let missing: Vec<&String> = named.iter().filter(|name| !exists(name)).collect();
+        assert!(missing.is_empty(), "{document} names tests that do not exist: {missing:?}");
+    }
+}
+
 /// Names in the first column of the table of crates in ARCHITECTURE.md.
 fn table_of_crates(text: &str) -> Vec<&str> {
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));

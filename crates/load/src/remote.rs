@@ -158,7 +158,9 @@ impl Clients {
         let limits = self.clients.iter().zip(&reports).find_map(|(client, report)| {
             Some(format!("client `{}`: {}", client.run, report.saturation.reason.as_ref()?))
         });
-        let (_, interval) = sum(&reports).map_err(|(at, error)| self.clients[at].error(error.to_string()))?;
+        let (_, interval) = sum(&reports).map_err(|(at, error)| {
+            self.clients[at].error(format!("gave a result that cannot be: {error}"))
+        })?;
         let late = (self.skew.as_secs_f64() > SKEW * interval.seconds).then(|| {
             format!(
                 "clients took {:.1} s to begin an interval of {:.1} s",

@@ -94,6 +94,9 @@ pub(super) fn run(
         {
             journal_error.get_or_insert(error);
         }
+        if outcome == Outcome::Restored {
+            say_replaced(&mut outcomes, &touched);
+        }
         outcomes.push(UndoOutcome {
             trouble: is_trouble(&touched, &outcome),
             knob: touched.knob,
@@ -111,6 +114,22 @@ pub(super) fn run(
         }
     }
     Undo { id: journal.id().to_owned(), outcomes, command, closed, journal_error }
+}
+
+/// Outcomes of single queues name the original that a write for all queues, undone after them, has given them.
+fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched) {
+    let replaces = knob::find(&for_all.knob).map_or(&[][..], |knob| knob.replaces());
+    let is_replaced = |one: &UndoOutcome| {
+        replaces.contains(&one.knob.as_str())
+            && one.target.nic() == for_all.target.nic()
+            && matches!(one.outcome, Outcome::Restored | Outcome::Unchanged)
+    };
+    for one in outcomes.iter_mut().filter(|one| is_replaced(one)) {
+        let is_it =
+            |value: &&Displaced| value.knob == one.knob && value.target.lasting() == one.target.lasting();
+        let own = for_all.displaced.iter().find(is_it).map(|value| &value.value);
+        one.original = own.unwrap_or(&for_all.original).clone();
+    }
 }
 
 fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
@@ -206,7 +225,9 @@ fn put_back(
     if !is_still_it() {
         return another_object();
     }
-    let is_original = knob.same(&touched.original, &live);
+    // An RSS table is called otherwise with other queues.
+    let original = |site| knob.for_current_queues(site, &touched.original);
+    let is_original = knob.same(&original(knob.site(host, model, target)), &live);
     if is_original && is_whole(knob, touched) {
         return Outcome::Unchanged;
     }
@@ -265,7 +286,7 @@ fn put_back(
         match written {
             // The value read back may belong to another interface.
             Ok(_) if !is_still_it() => return another_object(),
-            Ok(kept) if knob.same(&touched.original, &kept) => {}
+            Ok(kept) if knob.same(&original(site), &kept) => {}
             Ok(kept) => return Outcome::Altered { kept },
             Err(error) => return failed(error.to_string()),
         }

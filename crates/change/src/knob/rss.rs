@@ -121,8 +121,11 @@ impl Knob for RssTable {
     fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
         let nic = site.nic()?;
         let (get, now) = shown(site, nic)?;
-        let (size, reset) = (now.table.len(), value == DEFAULT);
-        let queues = if reset { form::equal(rings(site, nic)?, size) } else { entries(site, value, size)? };
+        let size = now.table.len();
+        let default = form::equal(rings(site, nic)?, size);
+        let queues = if value == DEFAULT { default.clone() } else { entries(site, value, size)? };
+        // Read with another number of queues, it has another name.
+        let reset = queues == default;
         let change = EthtoolChange::Table { get, queues, reset };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
         let fixed = "the driver does not let it be set";

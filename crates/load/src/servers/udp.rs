@@ -9,7 +9,7 @@
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 
-use socket2::SockRef;
+use socket2::{SockAddr, SockRef};
 
 use super::counters::{Shared, add};
 use super::order::Order;
@@ -52,12 +52,25 @@ impl SinkTotals {
 /// Receives per call: level-triggered epoll calls again if there are more.
 pub(super) const BATCH: usize = 64;
 
+/// Ports of servers that answer whatever they get, such as echo and chargen.
+const WELL_KNOWN: u16 = 1024;
+
+/// True if an echo to this address may come back: it is that of an echo of this port, here or elsewhere, or of a well-known
+/// server. One datagram with a forged source would be sent back and forth for ever.
+fn may_come_back(from: &SockAddr, port: u16) -> bool {
+    from.as_socket().is_none_or(|from| from.port() == port || from.port() < WELL_KNOWN)
+}
+
 /// Echoes the pending datagrams, in batches.
 pub(super) fn echo(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thread: usize) {
     let mut echoed = 0;
+    let port = socket.local_addr().map_or(0, |own| own.port());
     for _ in 0..BATCH {
         // An error is an empty queue, or an ICMP message about an earlier echo: nothing to do.
         let Ok((train, from)) = receive_from(socket, scratch) else { break };
+        if may_come_back(&from, port) {
+            continue;
+        }
         let bytes = &scratch[..train.length];
         if train.datagrams() > 1 && send_train(socket, bytes, train.segment, Some(&from)).is_ok() {
             echoed += train.datagrams() as u64;
@@ -108,5 +121,34 @@ pub(super) fn sink(
             // The client repeats the query if the response is lost.
             let _ = SockRef::from(socket).send_to(&answer, &from);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+    use super::may_come_back;
+    use crate::servers::{Spec, Target};
+
+    /// One datagram with a forged source once kept an echo busy for ever.
+    #[test]
+    fn an_echo_does_not_answer_another() {
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let target = Target::start(&Spec { udp_echo: any, ..Spec::default() }).expect("started");
+        let echo = target.addresses().udp_echo.expect("served");
+        let other = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), echo.port())).expect("free");
+        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("free");
+        for socket in [&other, &client] {
+            socket.send_to(b"hello", echo).expect("sent");
+        }
+        // They are handled in order.
+        assert_eq!(client.recv(&mut [0; 8]).expect("an echo"), 5);
+        assert_eq!(target.stop().echoed, 1);
+        let chargen = SocketAddr::from(([192, 0, 2, 1], 19)).into();
+        assert!(
+            may_come_back(&chargen, 7007)
+                && !may_come_back(&SocketAddr::from(([192, 0, 2, 1], 50_000)).into(), 7007)
+        );
     }
 }
