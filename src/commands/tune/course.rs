@@ -495,6 +495,6 @@ mod tests {
 
     #[test]
     fn any_interface_names_a_trial() {
-        assert_eq!(word(&"eth0.7@x:y".parse().expect("a name")), "eth0.7-x-y");
+        assert_eq!(word(&"eth0.7@x".parse().expect("a name")), "eth0.7-x");
     }
 }

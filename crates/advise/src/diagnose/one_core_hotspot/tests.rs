@@ -4,7 +4,7 @@ use super::RULE;
 use crate::diagnose::Severity;
 use crate::diagnose::sketch::{Diagnosed, Sketch};
 use rxlab_base::units::{CpuId, IrqId};
-use rxlab_path::model::{Fact, IrqRates};
+use rxlab_path::model::{Fact, IrqRates, SoftirqTimed};
 
 #[test]
 fn field_case_a_names_cpu_queue_and_interrupt() {
