@@ -8,7 +8,7 @@
 //!   that sends;
 //! - a CPU that does both has less time for sending.
 //!
-//! A sender does not wait for a full target: what that cannot take is lost, and counts for nobody. So the packets of
+//! A sender does not wait for a full target: what that cannot take is lost, and does not count. So the packets of
 //! all targets add up, each at most what it can take. Flows are spread by a hash, unevenly.
 
 use super::candidates::seen;
