@@ -3,8 +3,8 @@
 //! trials of each kind (600 in all) of at most 40 pairs, appended to `bench/results/lean.jsonl`.
 //!
 //! Slots of 100 and 200 ms after a washout of 50 ms; a closed loop over HTTP, one over UDP, and live traffic, from CPU 0 to a
-//! server on CPU 1 over `lo`. Arm B sets the RPS mask of a dummy interface that carries no packets: a flip does all that
-//! a flip does, and nothing changes. With `--commands` both arms are the command `true`. A later call goes on after the trials
+//! server on CPU 1 over `lo`. Arm B sets the RPS mask of a veth that is down: a flip does all that a flip does, and nothing
+//! changes. With `--commands` both arms are the command `true`. A later call goes on after the trials
 //! that the file has. Needs root, a quiet machine with two CPUs and the release build of `rxlab`.
 
 #![allow(clippy::disallowed_methods)] // Starts programs, writes a file, and prints.
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 const WORKLOADS: [&str; 3] = ["closed", "udp", "live"];
 const SLOTS_MS: [u32; 2] = [100, 200];
 const CONNECTIONS: &str = "16";
-const DUMMY: &str = "rxlab-lean";
+const IDLE: &str = "rxlab-lean";
 
 #[derive(Serialize, Deserialize)]
 struct Tried {
@@ -44,20 +44,18 @@ struct Tried {
 }
 
 /// An interface without packets, removed at the end.
-struct Dummy;
+struct Idle;
 
-impl Dummy {
+impl Idle {
     fn create() -> Self {
-        ip(&["link", "add", DUMMY, "type", "dummy"]);
-        let dummy = Self;
-        ip(&["link", "set", DUMMY, "up"]);
-        dummy
+        ip(&["link", "add", IDLE, "type", "veth", "peer", "name", "rxlab-lean-peer"]);
+        Self
     }
 }
 
-impl Drop for Dummy {
+impl Drop for Idle {
     fn drop(&mut self) {
-        ip(&["link", "del", DUMMY]);
+        ip(&["link", "del", IDLE]);
     }
 }
 
@@ -120,7 +118,7 @@ fn trial(
     };
     match options.commands {
         true => program.args(["--a", "true", "--b", "true"]),
-        false => program.args(["--set", &format!("rps {DUMMY}/rx-0 = 1")]),
+        false => program.args(["--set", &format!("rps {IDLE}/rx-0 = 1")]),
     };
     program.args(["--washout", "50ms", "--measure", &format!("{slot_ms}ms")]);
     program.args(["--pairs", &options.pairs.to_string(), "--seed", &seed.to_string()]);
@@ -182,7 +180,7 @@ fn main() {
     let url =
         format!("http://{}/simple", servers.addresses().http.expect("a server")).parse().expect("a URL");
     let load = Spec { connections: 16, cpus: CpuMask::from_iter([CpuId(0)]), ..Spec::new(url) };
-    let _dummy = (!options.commands).then(Dummy::create);
+    let _idle = (!options.commands).then(Idle::create);
     let mut done = read(&options.out);
     let mut file = OpenOptions::new().create(true).append(true).open(&options.out).expect("a file");
     for seed in 1..=options.trials {
