@@ -460,7 +460,7 @@ mod tests {
             name: format!("rps-node-{at}"),
             set: vec![format!("rps eth0/rx-0 = {at}").parse().expect("a setting")],
             size: Some((0, at)),
-            later: at % 2 == 0,
+            later: at.is_multiple_of(2),
         };
         let (later, first): (Vec<Named>, Vec<Named>) = (1..=count).map(one).partition(|one| one.later);
         first.into_iter().chain(later).collect()
