@@ -17,9 +17,11 @@ use crate::error::{CommandError, Kind, Result};
 use cpus::Cpus;
 use rxlab_base::units::parse_duration;
 use rxlab_load::{
-    Body, Header, LoadError, Pacing, Promql, Rate, Report, Session, Spec, Statuses, Url, parse_paths, render,
+    Body, ConnectTo, Header, LoadError, Pacing, Pattern, Pointed, Promql, Rate, Rcodes, Report, Session,
+    Spec, Statuses, Target, Url, csv, distribution, parse_paths, parse_targets, render,
 };
 use rxlab_sys::{Host, LiveHost, netns_path};
+use rxlab_trial::search::margins::judge;
 use rxlab_trial::search::slo::Slo;
 use server_watch::ServerWatch;
 use spread::Spread;
@@ -33,8 +35,8 @@ use watch::Watch;
 /// client's own CPU use and whether the client was the limit. --find-max searches for the
 /// highest rate that keeps the limits of --slo, by repeated runs in random order.
 ///
-/// Exits with 5 if no response was successful, or if the target was unreachable at the end; the
-/// result is printed in either case.
+/// Exits with 5 if no response was successful, or if the target was unreachable at the end, and with 1 if a limit of
+/// --slo was missed; the result is printed in any case.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
@@ -63,12 +65,21 @@ pub struct Args {
     /// names, or names and types
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
+    /// File with requests to send in turn, in vegeta's format: METHOD URL, header lines, @FILE for a body; or JSON lines
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "method", "body"])]
+    targets: Option<PathBuf>,
     /// Statuses of successful responses, such as 2xx,404
     #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
     expect_status: Statuses,
     /// Count responses whose status is expected but whose body differs from this as errors; @FILE reads it from a file
     #[arg(long, value_name = "TEXT")]
     expect_body: Option<String>,
+    /// Count responses whose body has no match of this regular expression as errors
+    #[arg(long, value_name = "REGEX")]
+    expect_match: Option<Pattern>,
+    /// Count responses without this value in their JSON body as errors: /KEY/... (a JSON pointer), or /KEY/...=VALUE
+    #[arg(long, value_name = "POINTER")]
+    expect_json: Option<Pointed>,
     /// Announce to a BitTorrent tracker: count responses with a failure reason as errors, and add a query to
     /// a URL without one
     #[arg(long, conflicts_with = "expect_body")]
@@ -76,12 +87,30 @@ pub struct Args {
     /// Open a new connection for each request
     #[arg(long)]
     no_keepalive: bool,
+    /// Connect to this address instead of that of the URL's host: HOST:ADDR or HOST:ADDR:PORT. Host and TLS server name stay
+    #[arg(long, value_name = "HOST:ADDR", conflicts_with = "unix")]
+    connect_to: Option<ConnectTo>,
+    /// With dns://: response codes of good answers, such as NOERROR,NXDOMAIN
+    #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
+    expect_rcode: Rcodes,
+    /// With dns://: query with EDNS, and allow responses of this size over UDP
+    #[arg(long, value_name = "BYTES")]
+    edns: Option<u16>,
     /// Connect to this unix socket instead of the URL's host and port
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// With https://: trust these root certificates (PEM) instead of those of the system
+    /// With https://: trust these certificates (PEM) instead of those of the system; a server's own will do
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// With https://: this client's certificate and its chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// With https://: resume earlier sessions instead of a full handshake for each connection
+    #[arg(long)]
+    tls_resume: bool,
     /// With https://: accept any certificate
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
@@ -120,11 +149,14 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value_t, requires = "open loop")]
     pacing: Pacing,
     /// Search for the highest rate that keeps the limits of --slo; --for is the length of one run [default: 1s]
-    #[arg(long, requires = "slo", conflicts_with_all = ["requests", "warm_up", "hdr_log", "prometheus"])]
+    #[arg(
+        long, requires = "slo",
+        conflicts_with_all = ["requests", "warm_up", "hdr_log", "csv", "histogram", "prometheus"],
+    )]
     find_max: bool,
-    /// Limits for --find-max, separated by commas: p50, p90, p99, p99.9 or max below a time, and errors
-    /// below a percentage: 'p99<5ms,errors<0.1%'
-    #[arg(long, value_name = "LIMITS", requires = "find_max")]
+    /// Limits, separated by commas: p50, p90, p99, p99.9 or max below a time, and errors below a percentage:
+    /// 'p99<5ms,errors<0.1%'. A load that misses one exits with 1
+    #[arg(long, value_name = "LIMITS")]
     slo: Option<Slo>,
     /// Time over which --find-max spreads the fresh runs that confirm its answer: longer than the machine stays in one
     /// state
@@ -136,6 +168,12 @@ pub struct Args {
     /// Write the latencies of each second to this file, for HdrHistogram tools
     #[arg(long, value_name = "FILE")]
     hdr_log: Option<PathBuf>,
+    /// Write the figures of each second to this file, as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Show the distribution of the latencies
+    #[arg(long)]
+    histogram: bool,
     /// After the load, send --prometheus-query to this Prometheus (http://HOST:PORT) for the time of the load
     #[arg(long, value_name = "URL", requires = "prometheus_query")]
     prometheus: Option<Url>,
@@ -163,8 +201,8 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let length = args.rate.as_ref().and_then(Rate::length);
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
     let duration = args.duration.or(length).unwrap_or(default);
-    if args.hdr_log.is_some() && args.url.protocol.is_one_way() {
-        return Err(CommandError::usage("a one-way load has no latency for --hdr-log to record"));
+    if (args.hdr_log.is_some() || args.histogram) && args.url.protocol.is_one_way() {
+        return Err(CommandError::usage("a one-way load has no latency for --hdr-log or --histogram"));
     }
     if duration < Duration::from_millis(10) {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
@@ -175,15 +213,24 @@ pub fn run(global: &Global, args: &Args) -> Result {
         url: url(args),
         expect_status: args.expect_status.clone(),
         expect_body: args.expect_body.as_deref().map(body).transpose()?,
+        expect_match: args.expect_match.clone(),
+        expect_json: args.expect_json.clone(),
         announce: args.announce,
         method: args.method.clone(),
         headers: args.header.clone(),
         body: args.body.as_deref().map(body).transpose()?.unwrap_or_default(),
         paths: paths(args)?,
+        targets: targets(args)?,
         http2: args.http2,
         no_keepalive: args.no_keepalive,
+        connect_to: args.connect_to.clone(),
+        expect_rcode: args.expect_rcode.clone(),
+        edns: args.edns,
         unix: args.unix.clone(),
         ca: args.ca.clone(),
+        cert: args.cert.clone(),
+        key: args.key.clone(),
+        tls_resume: args.tls_resume,
         insecure: args.insecure,
         sources,
         source_ports,
@@ -201,7 +248,10 @@ pub fn run(global: &Global, args: &Args) -> Result {
         batch: args.batch,
         netns: global.netns.as_deref().map(netns_path),
     };
-    if let Some(slo) = &args.slo {
+    if args.url.protocol.is_one_way() && args.slo.as_ref().is_some_and(Slo::needs_latency) {
+        return Err(CommandError::usage("a one-way load has no latency: give errors<PERCENT"));
+    }
+    if let Some(slo) = args.slo.as_ref().filter(|_| args.find_max) {
         // Each run has its own rate, with random arrivals if asked for.
         Spec { rate: Some(Rate::steady(1.0)), ..spec.clone() }.check().map_err(LoadError::from)?;
         let run = args.duration.unwrap_or(RUN);
@@ -230,8 +280,12 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let question = args.prometheus.as_ref().zip(args.prometheus_query.as_ref());
     let prometheus = question.map(|(url, query)| Promql::ask(url, query, begun));
     let series = watch.series;
-    let report = Report { series, prometheus, ..Report::new(&spec, &interval).with_server(server_cpu) };
     let interrupted = stop.load(Ordering::Relaxed);
+    let report = Report::new(&spec, &interval).with_server(server_cpu).of_run(begun, interrupted);
+    let limits = args.slo.as_ref().map(|slo| judge(slo, &interval)).unwrap_or_default();
+    let report = Report { series, prometheus, limits, ..report };
+    let missed = report.limits.iter().any(|limit| limit.kept == Some(false));
+    let unknown = report.limits.iter().find(|limit| limit.kept.is_none());
     // If nothing was sent at all, the rate is below one request in this time.
     let failed = interval.requests == 0 && (interval.error_count() > 0 || interval.in_flight > 0);
     let ended = if interrupted {
@@ -241,10 +295,20 @@ pub fn run(global: &Global, args: &Args) -> Result {
     } else if report.unreachable {
         Err(CommandError::failed(format!("{} was unreachable at the end of the load", spec.url))
             .hint("the result includes the time in which it was down; check whether it still runs"))
+    } else if missed {
+        Err(CommandError::silent(Kind::Findings))
+    } else if let Some(limit) = unknown {
+        Err(CommandError::failed(format!("too few requests to tell if {} was kept", limit.limit))
+            .hint("send more: a longer --for, a higher --rate, or more --requests"))
     } else {
         Ok(())
     };
-    CommandError::after_output(ended, output::print(global, &report, || render(&report)))
+    let written =
+        args.csv.as_deref().map_or(Ok(()), |path| files::write(path, csv(&report.series).as_bytes()));
+    let text = || {
+        render(&report) + &if args.histogram { format!("\n{}", distribution(&report)) } else { String::new() }
+    };
+    CommandError::after_output(ended, output::print(global, &report, text).and(written))
 }
 
 /// Seed of random arrivals. The default derives from the machine's identity: arrivals of machines that run side by side
@@ -299,6 +363,21 @@ fn paths(args: &Args) -> Result<Vec<String>> {
     }
     paths.iter_mut().for_each(|path| announce(args, path));
     Ok(paths)
+}
+
+/// The requests of --targets; bodies are named from where the command runs, as with vegeta.
+fn targets(args: &Args) -> Result<Vec<Target>> {
+    let Some(file) = &args.targets else { return Ok(Vec::new()) };
+    let read = |path: &str| {
+        let bytes = files::read_bytes("body", path.as_ref());
+        bytes.map(Body::from).map_err(|error| error.message)
+    };
+    let targets = parse_targets(&files::read("list of targets", file)?, &args.url, read)
+        .map_err(|error| CommandError::usage(format!("{}: {error}", file.display())))?;
+    if targets.is_empty() {
+        return Err(CommandError::usage(format!("no target in {}", file.display())));
+    }
+    Ok(targets)
 }
 
 /// Kind of an error of a load.

@@ -117,6 +117,50 @@ fn untrusted_servers_get_no_requests() {
     assert!(matches!(Session::start(&spec), Err(LoadError::Tls(_))));
 }
 
+/// As `openssl req -x509` makes it: a certificate of a CA, which was once refused as that of a server.
+#[test]
+fn a_server_s_own_certificate_will_do() {
+    let Some(nginx) = Nginx::start_tls_with(&[], "") else { return };
+    let mut spec = spec(&nginx);
+    let total = run(&spec);
+    assert!(total.requests > 20 && total.errors.is_empty(), "{total:?}");
+    spec.url = format!("https://localhost:{}/load", nginx.port).parse().expect("a URL");
+    let error = Session::start(&spec).expect_err("another name").to_string();
+    assert!(error.starts_with("cannot load the target") && error.contains("certificate"), "{error}");
+    let Some(other) = Nginx::start_tls_with(&[], "") else { return };
+    spec = self::spec(&nginx);
+    spec.ca = Some(other.directory.path().join("cert.pem"));
+    assert!(Session::start(&spec).is_err(), "the certificate of another server");
+}
+
+#[test]
+fn a_client_shows_its_certificate() {
+    let Some(nginx) = Nginx::start_tls_with(&[], "ssl_client_certificate AT/cert.pem; ssl_verify_client on;")
+    else {
+        return;
+    };
+    let mut spec = spec(&nginx);
+    let refused = run(&spec);
+    assert!(refused.requests == 0 && refused.errors.contains_key(&ErrorClass::Status4xx), "{refused:?}");
+    let at = |name| Some(nginx.directory.path().join(name));
+    (spec.cert, spec.key) = (at("cert.pem"), at("key.pem"));
+    let total = run(&spec);
+    assert!(total.requests > 20 && total.errors.is_empty(), "{total:?}");
+    spec.key = at("cert.pem");
+    assert!(matches!(Session::start(&spec), Err(LoadError::Tls(_))), "not a key");
+}
+
+#[test]
+fn sessions_are_resumed_only_if_asked_for() {
+    let Some(nginx) = Nginx::start_tls() else { return };
+    let mut spec = spec(&nginx);
+    spec.no_keepalive = true;
+    assert_eq!(run(&spec).resumed, 0);
+    spec.tls_resume = true;
+    let total = run(&spec);
+    assert!((1..=total.handshakes).contains(&total.resumed) && total.errors.is_empty(), "{total:?}");
+}
+
 #[test]
 fn a_server_that_stops_speaking_tls_counts_as_tls_errors() {
     let Some(nginx) = Nginx::start_tls() else { return };

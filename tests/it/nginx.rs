@@ -27,6 +27,11 @@ impl Nginx {
 
     /// With TLS and a certificate for 127.0.0.1 in `cert.pem`, valid for two days.
     pub(crate) fn start_tls() -> Option<Self> {
+        Self::start_tls_with(&["-addext", "basicConstraints=critical,CA:FALSE"], "")
+    }
+
+    /// The same, with `more` arguments for the certificate and directives in which AT stands for the directory.
+    pub(crate) fn start_tls_with(more: &[&str], directives: &str) -> Option<Self> {
         if !require::nginx() || !require::program("nginx", "openssl", "version") {
             return None;
         }
@@ -36,12 +41,13 @@ impl Nginx {
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=rxlab".split(' '),
         );
         openssl.args(["-addext", "subjectAltName=IP:127.0.0.1"]);
-        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+        openssl.args(more);
         openssl.args(["-keyout", "key.pem", "-out", "cert.pem"]).current_dir(directory.path());
         let made = openssl.stderr(Stdio::null()).status().expect("openssl runs");
         assert!(made.success(), "openssl makes a certificate");
         let at = directory.path().display();
         let certificate = format!("ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem;");
+        let certificate = certificate + &directives.replace("AT", &at.to_string());
         Some(Self::serve(directory, false, &certificate))
     }
 

@@ -5,7 +5,8 @@ use std::io;
 /// Reason for an exit code other than 0. The codes are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// 1: the doctor has findings, a trial proved that its change hurts, or a guard tripped. Not a malfunction.
+    /// 1: the doctor has findings, a trial proved that its change hurts, a guard tripped, or a load missed a limit. Not a
+    /// malfunction.
     Findings,
     /// 2: the command line, a file or a value given by the user is wrong.
     Usage,

@@ -98,6 +98,15 @@ impl Spec {
                 "each connection with a source port needs its own source address",
             )?;
         }
+        if let Some(to) = self.connect_to.as_ref().filter(|to| !to.host.eq_ignore_ascii_case(&self.url.host))
+        {
+            let host = format!("HOST:ADDR with the URL's host {}", self.url.host);
+            return range("--connect-to", host, to.to_string());
+        }
+        refuse_if(
+            self.connect_to.is_some() && self.unix.is_some(),
+            "--connect-to does not work with --unix",
+        )?;
         self.check_options()?;
         self.url.protocol.definition().check(self)
     }
@@ -108,15 +117,23 @@ impl Spec {
             ("--requests", self.requests.is_some()),
             ("--http2", self.http2),
             ("--no-keepalive", self.no_keepalive),
+            ("--expect-rcode", !self.expect_rcode.is_default()),
+            ("--edns", self.edns.is_some()),
             ("--unix", self.unix.is_some()),
             ("--ca", self.ca.is_some()),
             ("--insecure", self.insecure),
+            ("--cert", self.cert.is_some()),
+            ("--key", self.key.is_some()),
+            ("--tls-resume", self.tls_resume),
             ("--method", self.method != "GET"),
             ("--header", !self.headers.is_empty()),
             ("--body", !self.body.is_empty()),
             ("--urls", !self.paths.is_empty()),
+            ("--targets", !self.targets.is_empty()),
             ("--expect-status", !self.expect_status.is_default()),
             ("--expect-body", self.expect_body.is_some()),
+            ("--expect-match", self.expect_match.is_some()),
+            ("--expect-json", self.expect_json.is_some()),
             ("--announce", self.announce),
             ("--batch", self.batch != 1),
             ("--size", self.size != DEFAULT_SIZE),

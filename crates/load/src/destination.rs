@@ -21,7 +21,8 @@ impl Destination {
         if let Some(path) = &spec.unix {
             return Ok(vec![Destination::Unix(path.clone())]);
         }
-        let addresses = (spec.url.host.as_str(), spec.url.port).to_socket_addrs()?;
+        let port = spec.connect_to.as_ref().and_then(|to| to.port).unwrap_or(spec.url.port);
+        let addresses = (spec.host(), port).to_socket_addrs()?;
         // If the name has both kinds of addresses, those that the sources can reach.
         let suits = |address: &SocketAddr| {
             spec.sources.first().is_none_or(|source| source.is_ipv4() == address.is_ipv4())

@@ -12,11 +12,14 @@ pub enum Event {
     /// A response on a connection without a request, such as the 408 before a server closes an idle one. The client
     /// closes it too.
     Unsolicited,
+    /// A connection opened again after the server had closed it without a request outstanding.
+    Reconnect,
     /// A datagram that answers nothing which was sent from its port.
     Stray,
 }
 
 display_as! { Event:
     Unsolicited => "unsolicited response",
+    Reconnect => "reconnect after an idle close",
     Stray => "stray datagram",
 }

@@ -102,6 +102,8 @@ pub struct Interval {
     pub opened: u64,
     /// TLS handshakes that succeeded.
     pub handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub resumed: u64,
     /// Requests sent and unanswered at the end of the interval.
     pub in_flight: u64,
     /// One way: datagrams counted by the sink in the interval, from all senders; `None` without a sink that
@@ -112,6 +114,9 @@ pub struct Interval {
     pub received_seconds: f64,
     /// Errors by class. Classes that did not occur are absent.
     pub errors: BTreeMap<ErrorClass, u64>,
+    /// Those of `errors` that ended no request in `sent`: failed attempts to connect without one, datagrams that the kernel
+    /// refused, and requests given up before they were sent.
+    pub errors_not_sent: u64,
     /// Reasons of those errors that have one.
     pub reasons: Reasons,
     /// What ended no request.
@@ -213,10 +218,12 @@ impl Interval {
             total.bytes += cut.tally.bytes;
             add_counts(&mut total.statuses, &cut.tally.statuses);
             add_counts(&mut total.errors, &cut.tally.errors);
+            total.not_sent += cut.tally.not_sent;
             total.reasons.add(&cut.tally.reasons);
             add_counts(&mut total.events, &cut.tally.events);
             total.opened += cut.tally.opened;
             total.handshakes += cut.tally.handshakes;
+            total.resumed += cut.tally.resumed;
             add(&mut total.latency, &cut.tally.latency);
             add(&mut total.given_up, &cut.tally.given_up);
             add(&mut total.lag, &cut.tally.lag);
@@ -244,10 +251,12 @@ impl Interval {
             sent: total.sent,
             opened: total.opened,
             handshakes: total.handshakes,
+            resumed: total.resumed,
             in_flight: unanswered.in_flight,
             received: None,
             received_seconds: 0.0,
             errors: total.errors,
+            errors_not_sent: total.not_sent,
             reasons: total.reasons,
             events: total.events,
             latency: total.latency,
@@ -308,9 +317,11 @@ impl Interval {
         self.sent += more.sent;
         self.opened += more.opened;
         self.handshakes += more.handshakes;
+        self.resumed += more.resumed;
         self.bytes += more.bytes;
         add_counts(&mut self.statuses, &more.statuses);
         add_counts(&mut self.errors, &more.errors);
+        self.errors_not_sent += more.errors_not_sent;
         self.reasons.add(&more.reasons);
         add_counts(&mut self.events, &more.events);
         self.datagrams.add(&more.datagrams);

@@ -22,13 +22,17 @@
 
 #![warn(missing_docs)]
 
+#[cfg(test)]
+mod accounting;
 mod body;
 mod check;
 mod clock;
+mod connect_to;
 mod datagrams;
 mod destination;
 mod error_class;
 mod event;
+mod expected;
 mod header;
 mod histogram;
 mod http;
@@ -40,6 +44,7 @@ mod promql;
 mod protocol;
 mod random;
 mod rate;
+mod rcode;
 mod reasons;
 mod remote;
 mod report;
@@ -53,6 +58,7 @@ mod softirq;
 mod spec;
 mod status;
 mod tally;
+mod target;
 mod tcp;
 mod text;
 mod thread;
@@ -62,10 +68,12 @@ mod url;
 
 pub use body::Body;
 pub use check::SpecError;
+pub use connect_to::{ConnectTo, ConnectToError};
 pub use datagrams::Datagrams;
 pub use destination::Destination;
 pub use error_class::ErrorClass;
 pub use event::Event;
+pub use expected::{Pattern, PatternError, Pointed, PointedError};
 pub use header::{Header, HeaderError, PathError, parse_paths};
 pub use histogram::quantile;
 pub use http::{StreamEnd, judge_answers};
@@ -76,16 +84,18 @@ pub use promql::{Promql, PromqlSeries};
 pub use protocol::Protocol;
 pub use random::Random;
 pub use rate::{Rate, RateError};
+pub use rcode::{RcodeError, Rcodes};
 pub use reasons::Reasons;
 pub use remote::{ClientError, Clients, serve};
-pub use report::{Histograms, LatencyReport, LoopReport, PacingReport, Percentile, Report};
+pub use report::{Histograms, LatencyReport, Limit, LoopReport, PacingReport, Percentile, Report};
 pub use saturation::Saturation;
-pub use series::{Second, hdr_log_head, hdr_log_line};
+pub use series::{Second, csv, hdr_log_head, hdr_log_line};
 pub use server::{ServerCpu, ServerProcess};
 pub use session::{LoadError, Session};
 pub use spec::{MIN_PAYLOAD, Spec};
 pub use status::{StatusError, Statuses};
 pub use tally::SoFar;
-pub use text::{render, shape};
+pub use target::{Target, TargetError, parse_targets};
+pub use text::{distribution, render, shape};
 pub use udp::{dns_answer, hear_name_server, hear_tracker};
 pub use url::{Url, UrlError};

@@ -36,6 +36,9 @@ pub enum MergeError {
     /// Two results have the same random arrivals: their requests came at the same moments.
     #[error("same random arrivals as another result (seed {0}): run each generator with its own --seed")]
     SameArrivals(u32),
+    /// A result is, or has in it, one that came before.
+    #[error("the same run as in another result: each run counts once")]
+    Twice,
     /// There must be at least one result.
     #[error("no results given")]
     Nothing,
@@ -45,9 +48,20 @@ pub enum MergeError {
 /// counts, and threads are renumbered. An error comes with the index of the report that it is about.
 pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
     let (spec, interval) = sum(reports)?;
+    let mut merged: Vec<String> = Vec::new();
+    for (index, report) in reports.iter().enumerate() {
+        for run in report.runs() {
+            if merged.contains(&run) {
+                return Err((index, MergeError::Twice));
+            }
+            merged.push(run);
+        }
+    }
+    let begun = reports.iter().filter_map(|report| report.begun.clone()).min();
+    let interrupted = reports.iter().any(|report| report.interrupted);
     let mut series = Vec::new();
     reports.iter().for_each(|report| series::add(&mut series, &report.series));
-    Ok(Report { series, ..Report::new(&spec, &interval) })
+    Ok(Report { series, begun, interrupted, merged, ..Report::new(&spec, &interval) })
 }
 
 /// The load and the interval that the reports describe together.
@@ -85,9 +99,15 @@ fn difference(one: &Spec, other: &Spec) -> Option<&'static str> {
         ("--header", one.headers == other.headers),
         ("--body", one.body == other.body),
         ("list of --urls", one.paths == other.paths),
+        ("list of --targets", one.targets == other.targets),
         ("--expect-status", one.expect_status == other.expect_status),
         ("--expect-body", one.expect_body == other.expect_body),
+        ("--expect-match", one.expect_match == other.expect_match),
+        ("--expect-json", one.expect_json == other.expect_json),
         ("--announce", one.announce == other.announce),
+        ("--expect-rcode", one.expect_rcode == other.expect_rcode),
+        ("--edns", one.edns == other.edns),
+        ("--tls-resume", one.tls_resume == other.tls_resume),
         ("--no-keepalive", one.no_keepalive == other.no_keepalive),
         ("--pipeline", one.pipeline == other.pipeline),
         ("--size", one.size == other.size),
@@ -116,10 +136,12 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         sent: report.sent,
         opened: report.opened.unwrap_or(0),
         handshakes: report.handshakes.unwrap_or(0),
+        resumed: report.resumed.unwrap_or(0),
         in_flight: report.in_flight,
         received: report.received,
         received_seconds: report.seconds,
         errors: report.errors.clone(),
+        errors_not_sent: report.errors_not_sent,
         reasons: report.reasons.clone(),
         events: report.events.clone(),
         latency: read("latency", &report.histograms.latency)?,
@@ -241,7 +263,8 @@ mod tests {
         let merged = merge(&[report(1..900, 1000), report(500..50_000, 60_000)]).expect("merged");
         let whole = Interval::from_cuts(&[cut(1..900, 1000), cut(500..50_000, 60_000)], &[None, None]);
         let spec = Spec { connections: 128, threads: 2, rate: Some(Rate::steady(1000.0)), ..spec() };
-        assert_eq!(merged, Report::new(&spec, &whole));
+        let whole = Report { merged: merged.merged.clone(), ..Report::new(&spec, &whole) };
+        assert_eq!((merged.merged.len(), merged), (2, whole));
     }
 
     /// Counts of seconds add up; percentiles of a second are not kept, as two cannot be combined.
@@ -263,6 +286,21 @@ mod tests {
         assert_eq!(merged.series, [first, second(1.0, 200, 6.0)]);
     }
 
+    /// Each was once added as if it had run twice.
+    #[test]
+    fn a_run_counts_once() {
+        let [a, b, c] = [1..9, 1..90, 1..900].map(|latencies| report(latencies, 1000));
+        let twice = |index| Err((index, MergeError::Twice));
+        assert_eq!(merge(&[a.clone(), b.clone(), a.clone()]), twice(2));
+        let both = merge(&[a.clone(), b]).expect("merged");
+        let both = Report::from_json(&serde_json::to_string(&both).expect("written")).expect("read");
+        assert_eq!(merge(&[both.clone(), a]), twice(1), "it is part of the first");
+        let early = Report { interrupted: true, begun: Some("2026-01-02T00:00:00Z".to_owned()), ..c };
+        let all = merge(&[both, early]).expect("merged");
+        assert_eq!((all.merged.len(), all.interrupted), (3, true));
+        assert_eq!(all.begun.as_deref(), Some("2026-01-02T00:00:00Z"));
+    }
+
     #[test]
     fn what_does_not_belong_together_is_refused() {
         assert_eq!(merge(&[]), Err((0, MergeError::Nothing)));
@@ -274,7 +312,7 @@ mod tests {
         assert_eq!(merge(&[good.clone(), deep]), Err((1, MergeError::Differs("--pipeline"))));
         let random = |seed| Report { spec: Spec { poisson: true, seed, ..spec() }, ..good.clone() };
         assert_eq!(merge(&[random(3), random(4), random(3)]), Err((2, MergeError::SameArrivals(3))));
-        assert!(merge(&[random(3), random(4), good.clone(), good.clone()]).is_ok());
+        assert!(merge(&[random(3), random(4), good.clone()]).is_ok());
         let old = Report { schema: "rxlab.load/0".to_owned(), ..good.clone() };
         assert!(matches!(merge(&[old]), Err((0, MergeError::Schema(_)))));
         let huge = Report { requests: u64::MAX, ..good.clone() };

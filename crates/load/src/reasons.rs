@@ -2,14 +2,50 @@
 
 use std::collections::BTreeMap;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::error_class::ErrorClass;
 
 /// Most reasons that are kept of one class: a target may answer with a different text each time.
 const MOST: usize = 32;
+/// Most bytes shown of what a target sent.
+pub(super) const SHOWN: usize = 64;
 /// Stands for all further ones.
 const OTHERS: &str = "other reasons";
+
+/// An error of the system in the system's words, without its number.
+pub(super) fn text(error: &std::io::Error) -> String {
+    error
+        .raw_os_error()
+        .map_or_else(|| error.to_string(), |errno| Errno::from_raw_os_error(errno).to_string())
+}
+
+/// Why requests failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) class: ErrorClass,
+    /// `None` if the class says it all.
+    pub(super) reason: Option<String>,
+}
+
+impl Failure {
+    pub(super) fn new(class: ErrorClass, reason: impl Into<String>) -> Self {
+        Self { class, reason: Some(reason.into()) }
+    }
+}
+
+impl From<ErrorClass> for Failure {
+    fn from(class: ErrorClass) -> Self {
+        Self { class, reason: None }
+    }
+}
+
+/// The beginning of what a target sent, in characters that any output shows.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let more = if bytes.len() > SHOWN { "..." } else { "" };
+    format!("{}{more}", bytes[..bytes.len().min(SHOWN)].escape_ascii())
+}
 
 /// Counts of reasons by class. Not every error has one: a timeout is its own reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Result of a load as a value: JSON and the text report are made from it.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
 use super::event::Event;
-use super::histogram::{encode, new_histogram, quantile};
+use super::histogram::{encode, new_histogram, quantile_of_few};
 use super::interval::{Interval, NotSent, ThreadCpu};
 use super::pacing::Pacing;
 use super::promql::Promql;
@@ -64,7 +65,7 @@ display_as! { Percentile:
     Max => "max",
 }
 
-/// Latency in microseconds. A quantile is absent with fewer than `100 / (1 - q)` requests.
+/// Latency in microseconds. A quantile is absent with fewer than ten requests beyond it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyReport {
@@ -81,6 +82,9 @@ pub struct LatencyReport {
     /// Mean; absent without values. A lower bound if any of the other values is.
     #[serde(default)]
     pub mean: Option<f64>,
+    /// Quantiles with fewer than a hundred requests beyond them: another run may differ much.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub few: Vec<Percentile>,
     /// Values that are lower bounds: they lie among requests unanswered at the end, which count with their
     /// age.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -94,7 +98,12 @@ fn us(ns: u64) -> f64 {
 impl LatencyReport {
     /// Quantiles of a histogram of nanoseconds.
     pub(super) fn new(histogram: &Histogram<u64>) -> Self {
-        let at = |percentile: Percentile| quantile(histogram, percentile.quantile()).map(us);
+        let mut few = Vec::new();
+        let mut at = |percentile: Percentile| {
+            let (value, is_exact) = quantile_of_few(histogram, percentile.quantile())?;
+            few.extend((!is_exact).then_some(percentile));
+            Some(us(value))
+        };
         Self {
             p50: at(Percentile::P50),
             p90: at(Percentile::P90),
@@ -102,6 +111,7 @@ impl LatencyReport {
             p99_9: at(Percentile::P999),
             max: (!histogram.is_empty()).then(|| us(histogram.max())),
             mean: (!histogram.is_empty()).then(|| histogram.mean() / 1000.0),
+            few,
             at_least: Vec::new(),
         }
     }
@@ -181,12 +191,37 @@ fn empty() -> String {
     encode(&new_histogram())
 }
 
+/// A limit that was set, and what was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Limit {
+    /// As given: `p99<5ms`.
+    pub limit: String,
+    /// Latency in microseconds of all requests that were due, or the failed fraction; absent if the latency is unknown
+    /// because too many requests had no good response.
+    pub value: Option<f64>,
+    /// Absent if too few requests were measured to tell.
+    pub kept: Option<bool>,
+}
+
 /// The result of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// `rxlab.load/1`.
+    /// Schema and its version, [`Report::SCHEMA`].
     pub schema: String,
+    /// Version of rxlab; empty in results of versions that did not say it.
+    #[serde(default)]
+    pub version: String,
+    /// When the measurement began (RFC 3339); of a merged result the earliest.
+    #[serde(default)]
+    pub begun: Option<String>,
+    /// Ended early by Ctrl-C or SIGTERM; of a merged result: any of the loads.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// Checksums of the results that were merged; empty if this is the result of one load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<String>,
     /// The load that was offered.
     pub spec: Spec,
     /// Length in seconds.
@@ -202,6 +237,9 @@ pub struct Report {
     /// HTTPS: successful handshakes during the measurement, those of the initial connections excluded.
     #[serde(default)]
     pub handshakes: Option<u64>,
+    /// With resumption: those of the handshakes that resumed an earlier session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<u64>,
     /// Requests sent and unanswered at the end.
     pub in_flight: u64,
     /// Requests unanswered at the end: those in flight and, in the open loop, those due but not sent. They
@@ -235,6 +273,10 @@ pub struct Report {
     pub unreachable: bool,
     /// Errors by class.
     pub errors: BTreeMap<ErrorClass, u64>,
+    /// Those of `errors` that ended no request in `sent`: failed attempts to connect without one, datagrams that the kernel
+    /// refused, and requests given up before they were sent. `sent` is `requests` + `in_flight` + all other errors.
+    #[serde(default)]
+    pub errors_not_sent: u64,
     /// Reasons of those errors that have one, with counts, by class.
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     pub reasons: Reasons,
@@ -265,6 +307,9 @@ pub struct Report {
     /// Answer of Prometheus for the time of the load, if one was queried.
     #[serde(default)]
     pub prometheus: Option<Promql>,
+    /// Limits that were set, and if they were kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
     /// Verdict on whether the generator was the limit.
     pub saturation: Saturation,
     /// All latencies, for merging with other results.
@@ -274,6 +319,22 @@ pub struct Report {
 }
 
 impl Report {
+    /// This result of a load that began at `begun`.
+    #[must_use]
+    pub fn of_run(self, begun: SystemTime, interrupted: bool) -> Self {
+        let begun = jiff::Timestamp::try_from(begun).ok().map(|time| time.to_string());
+        Self { begun, interrupted, ..self }
+    }
+
+    /// Checksums of the loads that this result is of.
+    pub(super) fn runs(&self) -> Vec<String> {
+        if !self.merged.is_empty() {
+            return self.merged.clone();
+        }
+        let json = serde_json::to_vec(self).expect("a report is JSON");
+        vec![format!("{:08x}", crc32fast::hash(&json))]
+    }
+
     /// Schema of this version.
     pub const SCHEMA: &'static str = "rxlab.load/2";
 
@@ -298,12 +359,18 @@ impl Report {
         let cpu: f64 = interval.client_cpu.iter().map(|thread| thread.seconds).sum();
         Self {
             schema: Self::SCHEMA.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            begun: None,
+            interrupted: false,
+            merged: Vec::new(),
+            limits: Vec::new(),
             spec: spec.clone(),
             seconds: interval.seconds,
             requests: interval.requests,
             sent: interval.sent,
             opened: spec.url.protocol.is_stream().then_some(interval.opened),
             handshakes: spec.url.tls.then_some(interval.handshakes),
+            resumed: spec.tls_resume.then_some(interval.resumed),
             in_flight: interval.in_flight,
             unanswered: interval.unanswered.len(),
             given_up: interval.given_up.len(),
@@ -315,6 +382,7 @@ impl Report {
             bytes_per_second: per_second(interval.bytes),
             unreachable: interval.unreachable,
             errors: interval.errors.clone(),
+            errors_not_sent: interval.errors_not_sent,
             reasons: interval.reasons.clone(),
             events: interval.events.clone(),
             rate: interval.rate(),

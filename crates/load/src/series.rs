@@ -66,6 +66,24 @@ pub(super) fn add(sum: &mut Vec<Second>, more: &[Second]) {
     sum.extend_from_slice(longer);
 }
 
+/// Columns of [`csv`]; latency in microseconds, empty where it is unknown.
+const COLUMNS: &str = "at_s,seconds,requests,sent,errors,rate,p50_us,p90_us,p99_us,p99_9_us,max_us,mean_us\n";
+
+/// The seconds as comma-separated values, with a head.
+pub fn csv(series: &[Second]) -> String {
+    let mut text = COLUMNS.to_owned();
+    for Second { at, seconds, requests, sent, errors, rate, latency_us } in series {
+        text += &format!("{at:.3},{seconds:.3},{requests},{sent},{errors},{rate:.3}");
+        for value in
+            Percentile::ALL.map(|percentile| latency_us.get(percentile)).into_iter().chain([latency_us.mean])
+        {
+            text += &value.map_or_else(|| ",".to_owned(), |us| format!(",{us:.3}"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// Head of an HDR log of a measurement that began at `start`.
 pub fn hdr_log_head(start: SystemTime) -> String {
     let start = start.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64();
@@ -92,7 +110,7 @@ mod tests {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     use std::time::{Duration, UNIX_EPOCH};
 
-    use super::{hdr_log_head, hdr_log_line};
+    use super::{Second, csv, hdr_log_head, hdr_log_line};
     use crate::interval::Interval;
     use crate::tally::{Cut, Tally};
 
@@ -100,6 +118,15 @@ mod tests {
         let mut tally = Tally::new();
         latencies.for_each(|latency| tally.complete(latency * 1000));
         Interval::from_cuts(&[Cut::second(tally)], &[None])
+    }
+
+    #[test]
+    fn a_second_is_a_row() {
+        let text = csv(&[Second::new(0.0, &interval(1..1000))]);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        assert_eq!((rows.len(), rows[0].len(), rows[1].len()), (2, 12, 12));
+        assert_eq!(rows[1][..6], ["0.000", "1.000", "999", "0", "0", "999.000"]);
+        assert_eq!((rows[0][8], rows[1][8], rows[1][10]), ("p99_us", "", "999.423"), "{text}");
     }
 
     /// Read back by the reader of the format's own library.

@@ -133,7 +133,7 @@ impl Session {
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         spec.check()?;
         let destinations = Destination::resolve(spec)
-            .map_err(|error| LoadError::Resolve { host: spec.url.host.clone(), error })?;
+            .map_err(|error| LoadError::Resolve { host: spec.host().to_owned(), error })?;
         Self::start_at(spec, destinations)
     }
 
@@ -305,7 +305,7 @@ impl Session {
         }
     }
 
-    /// Stops sending, waits up to 200 ms for outstanding responses, and returns everything since the last
+    /// Stops sending, waits up to 150 ms for outstanding responses, and returns everything since the last
     /// mark. Its length includes that wait: a caller that needs a rate must mark first.
     pub fn stop(mut self) -> Interval {
         self.end_threads();

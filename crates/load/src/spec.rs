@@ -9,10 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::body::Body;
 use super::check::MAX_THREADS;
 use super::clock::Nanos;
+use super::connect_to::ConnectTo;
+use super::expected::{Pattern, Pointed};
 use super::header::Header;
 use super::pacing::Pacing;
 use super::rate::Rate;
+use super::rcode::Rcodes;
 use super::status::Statuses;
+use super::target::Target;
 use super::url::Url;
 use rxlab_base::units::{CpuMask, duration_text};
 
@@ -44,12 +48,21 @@ pub struct Spec {
     /// starts one further down the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
+    /// HTTP: requests to send in turn, instead of `method`, `body` and the path of `url`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
     /// HTTP: statuses of good responses.
     #[serde(default, skip_serializing_if = "Statuses::is_default")]
     pub expect_status: Statuses,
     /// HTTP: body of every good response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_body: Option<Body>,
+    /// HTTP: matches in the body of every good response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_match: Option<Pattern>,
+    /// HTTP: value in the JSON body of every good response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_json: Option<Pointed>,
     /// HTTP: responses come from a tracker; a failure reason counts as an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub announce: bool,
@@ -59,12 +72,30 @@ pub struct Spec {
     /// HTTP: a connection per request; latency counts from its opening.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_keepalive: bool,
+    /// Where to connect instead of the host of `url`, whose name stays in Host and TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_to: Option<ConnectTo>,
+    /// DNS: codes of good responses.
+    #[serde(default, skip_serializing_if = "Rcodes::is_default")]
+    pub expect_rcode: Rcodes,
+    /// DNS: size of responses over UDP that queries allow (EDNS, RFC 6891); `None` sends them without EDNS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edns: Option<u16>,
     /// HTTP: unix socket to connect to, instead of the host and port of `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<PathBuf>,
     /// HTTPS: file of root certificates (PEM), instead of those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
+    /// HTTPS: file of the client's certificate and its chain (PEM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// HTTPS: file of the key of `cert` (PEM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// HTTPS: resume earlier sessions instead of full handshakes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls_resume: bool,
     /// HTTPS: accept any certificate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
@@ -158,13 +189,22 @@ impl Spec {
             headers: Vec::new(),
             body: Body::default(),
             paths: Vec::new(),
+            targets: Vec::new(),
             expect_status: Statuses::default(),
             expect_body: None,
+            expect_match: None,
+            expect_json: None,
             announce: false,
             http2: false,
             no_keepalive: false,
+            connect_to: None,
+            expect_rcode: Rcodes::default(),
+            edns: None,
             unix: None,
             ca: None,
+            cert: None,
+            key: None,
+            tls_resume: false,
             insecure: false,
             sources: Vec::new(),
             source_ports: Vec::new(),
@@ -184,13 +224,18 @@ impl Spec {
         }
     }
 
+    /// Name or address to connect to.
+    pub(super) fn host(&self) -> &str {
+        self.connect_to.as_ref().map_or(&self.url.host, |to| &to.to)
+    }
+
     /// The time limit of a response on the session's clock.
     pub(super) fn timeout_ns(&self) -> Nanos {
         self.timeout.as_nanos() as Nanos
     }
 
     /// Paths or names to request, in turn.
-    pub(super) fn targets(&self) -> &[String] {
+    pub(super) fn all_paths(&self) -> &[String] {
         if self.paths.is_empty() { std::slice::from_ref(&self.url.path) } else { &self.paths }
     }
 

@@ -13,7 +13,7 @@ use super::datagrams::Datagrams;
 use super::error_class::{ErrorClass, lack};
 use super::event::Event;
 use super::histogram::{add, new_histogram};
-use super::reasons::Reasons;
+use super::reasons::{Failure, Reasons, text};
 
 /// Counts of one thread. Only that thread touches them until it hands them over.
 #[derive(Debug)]
@@ -24,7 +24,12 @@ pub(super) struct Tally {
     pub(super) opened: u64,
     /// TLS handshakes that succeeded.
     pub(super) handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub(super) resumed: u64,
     pub(super) errors: BTreeMap<ErrorClass, u64>,
+    /// Those of `errors` that ended no request in `sent`: failed attempts to connect without one, datagrams that the kernel
+    /// refused, and requests given up before they were sent.
+    pub(super) not_sent: u64,
     /// Reasons of those errors that have one.
     pub(super) reasons: Reasons,
     /// What ended no request.
@@ -59,7 +64,9 @@ impl Tally {
             sent: 0,
             opened: 0,
             handshakes: 0,
+            resumed: 0,
             errors: BTreeMap::new(),
+            not_sent: 0,
             reasons: Reasons::default(),
             events: BTreeMap::new(),
             statuses: BTreeMap::new(),
@@ -117,6 +124,7 @@ impl Tally {
     /// A scheduled request of this `age` is given up before being sent; `blocked`: no connection was free for it.
     pub(super) fn unsent(&mut self, blocked: bool, age: Nanos) {
         self.error(ErrorClass::Unsent, 1);
+        self.not_sent += 1;
         self.given_up.saturating_record(age);
         self.blocked += u64::from(blocked);
     }
@@ -126,12 +134,12 @@ impl Tally {
         *self.statuses.entry(status).or_default() += count;
     }
 
-    /// Counts `count` > 0 complete HTTP responses, as good unless there is an `error`.
-    pub(super) fn answered(&mut self, status: u16, error: Option<ErrorClass>, count: usize, latency: Nanos) {
+    /// Counts `count` > 0 complete HTTP responses, as good unless there is a `failure`.
+    pub(super) fn answered(&mut self, status: u16, failure: Option<Failure>, count: usize, latency: Nanos) {
         self.status(status, count as u64);
-        match error {
+        match failure {
             None => self.complete_all(count, latency),
-            Some(class) => self.error(class, count),
+            Some(failure) => self.failed_for(failure, count),
         }
     }
 
@@ -152,21 +160,28 @@ impl Tally {
 
     /// Counts `count` errors of the system, possibly none.
     pub(super) fn failed(&mut self, class: ErrorClass, error: &std::io::Error, count: usize) {
-        if count == 0 {
-            return;
-        }
+        let lack = lack(error.raw_os_error()).filter(|_| class == ErrorClass::Local);
+        let reason = lack.map_or_else(|| text(error), str::to_owned);
+        self.failed_for(Failure::new(class, reason), count);
+    }
+
+    /// Counts a flow that was not admitted.
+    pub(super) fn refused_flow(&mut self, reason: String) {
+        self.failed_for(Failure::new(ErrorClass::Connect, reason), 1);
+        self.not_sent += 1;
+    }
+
+    /// Counts `count` errors, possibly none.
+    pub(super) fn failed_for(&mut self, Failure { class, reason }: Failure, count: usize) {
         self.error(class, count);
-        let errno = error.raw_os_error();
-        let reason = match (lack(errno).filter(|_| class == ErrorClass::Local), errno) {
-            (Some(what), _) => what.to_owned(),
-            (None, Some(errno)) => Errno::from_raw_os_error(errno).to_string(),
-            (None, None) => error.to_string(),
-        };
-        self.reasons.count(class, reason, count as u64);
+        if let Some(reason) = reason.filter(|_| count > 0) {
+            self.reasons.count(class, reason, count as u64);
+        }
     }
 
     /// Counts `count` datagrams that the kernel did not take.
     pub(super) fn unsendable(&mut self, errno: Option<Errno>, count: usize) {
+        self.not_sent += count as u64;
         match errno {
             Some(errno) => self.failed(ErrorClass::of_send(errno), &errno.into(), count),
             None => self.error(ErrorClass::Send, count),

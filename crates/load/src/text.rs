@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::datagrams::Datagrams;
+use super::histogram::decode;
 use super::interval::ThreadCpu;
-use super::report::{LatencyReport, Percentile, Report};
+use super::report::{LatencyReport, Limit, Percentile, Report};
 use super::saturation::Saturation;
 use super::spec::Spec;
 use rxlab_base::number::{percent, plural};
@@ -31,7 +32,8 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     writeln!(out)?;
     let unit = if spec.url.protocol.is_one_way() { "pkt/s" } else { "req/s" };
     row(out, "rate", &format!("{} {unit}", grouped(report.rate)))?;
-    row(out, noun, &format!("{} in {:.2} s", grouped(report.requests as f64), report.seconds))?;
+    let early = if report.interrupted { ", interrupted" } else { "" };
+    row(out, noun, &format!("{} in {:.2} s{early}", grouped(report.requests as f64), report.seconds))?;
     if let Some(received) = report.received {
         let share = 100.0 * received as f64 / report.requests.max(1) as f64;
         row(out, "arrived", &format!("{} ({share:.1} %), counted by the sink", grouped(received as f64)))?;
@@ -52,7 +54,8 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         row(out, "connections", &counted(opened, "opened during the load"))?;
     }
     if let Some(handshakes) = report.handshakes {
-        row(out, "TLS", &counted(handshakes, "handshakes"))?;
+        let resumed = report.resumed.map_or_else(String::new, |n| format!(", {} resumed", grouped(n as f64)));
+        row(out, "TLS", &(counted(handshakes, "handshakes") + &resumed))?;
     }
     if report.bytes_received > 0 {
         let (all, rate) = (report.bytes_received as f64, report.bytes_per_second);
@@ -67,7 +70,10 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     for (index, (class, count)) in report.errors.iter().enumerate() {
         row(out, if index == 0 { "errors" } else { "" }, &format!("{} {class}", grouped(*count as f64)))?;
         for (reason, count) in report.reasons.of(*class).into_iter().take(REASONS) {
-            row(out, "", &format!("  {} {reason}", grouped(count as f64)))?;
+            let line = format!("  {} {reason}", grouped(count as f64));
+            let cut = line.chars().count() > WIDTH;
+            let line: String = line.chars().take(if cut { WIDTH - 3 } else { WIDTH }).collect();
+            row(out, "", &(line + if cut { "..." } else { "" }))?;
         }
     }
     for (index, (event, count)) in report.events.iter().enumerate() {
@@ -75,6 +81,19 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     }
     if let Some(open) = unanswered(report) {
         row(out, "at the end", &open)?;
+    }
+    for (index, Limit { limit, value, kept }) in report.limits.iter().enumerate() {
+        let measured = match value {
+            None => "unknown: too few good responses".to_owned(),
+            Some(share) if limit.starts_with("errors") => percent(*share),
+            Some(us) => duration(*us),
+        };
+        let verdict = match kept {
+            Some(true) => "kept",
+            Some(false) => "missed",
+            None => "too few requests to tell",
+        };
+        row(out, if index == 0 { "slo" } else { "" }, &format!("{limit} {verdict}: {measured}"))?;
     }
     if !spec.url.protocol.is_one_way() {
         writeln!(out)?;
@@ -114,6 +133,38 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
     }
 }
 
+/// Bars of the latencies of a report, each for twice the time of the one before, and their share: within 80 columns.
+pub fn distribution(report: &Report) -> String {
+    /// Columns of the longest bar.
+    const BAR: usize = 40;
+    let Some(latency) = decode(&report.histograms.latency).filter(|latency| !latency.is_empty()) else {
+        return String::new();
+    };
+    // From a power of two of nanoseconds, so that loads can be compared.
+    let first = latency.min().max(1).next_power_of_two();
+    let mut bins: Vec<(u64, u64)> = Vec::new();
+    let mut below = first;
+    while bins.last().is_none_or(|_| below / 2 <= latency.max()) {
+        let from = if bins.is_empty() { 0 } else { below / 2 };
+        bins.push((below, latency.count_between(from, below - 1)));
+        below *= 2;
+    }
+    let most = bins.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let mut out = format!("  {:<12}of requests with a good response\n", "latency");
+    for (below, count) in bins {
+        let length = (count * BAR as u64).div_ceil(most.max(1)) as usize;
+        let share = 100.0 * count as f64 / latency.len() as f64;
+        let line = format!(
+            "  {:>12} {share:>8.3} % {}",
+            format!("< {}", duration(below as f64 / 1e3)),
+            "#".repeat(length)
+        );
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
 /// Describes the load in one line: `64 connections, 1 thread, closed loop, timeout 2s`.
 pub fn shape(spec: &Spec) -> String {
     let protocol = spec.url.protocol;
@@ -141,6 +192,9 @@ pub fn shape(spec: &Spec) -> String {
     }
     if !spec.paths.is_empty() {
         parts.push(plural(spec.paths.len(), protocol.definition().path_noun()));
+    }
+    if !spec.targets.is_empty() {
+        parts.push(plural(spec.targets.len(), "target"));
     }
     if spec.http2 {
         parts.push(format!("HTTP/2, {} each", plural(spec.pipeline, "stream")));
@@ -178,7 +232,8 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
     let latency = &report.latency_us;
     let (mut names, mut values) = (String::new(), String::new());
     for percentile in Percentile::ALL {
-        let bound = if latency.at_least.contains(&percentile) { ">=" } else { "" };
+        let few = if latency.few.contains(&percentile) { "~" } else { "" };
+        let bound = if latency.at_least.contains(&percentile) { ">=" } else { few };
         let value = latency.get(percentile).map_or_else(|| "-".to_owned(), duration);
         write!(names, "{percentile:>12}")?;
         write!(values, "{:>12}", format!("{bound}{value}"))?;
@@ -190,7 +245,10 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
         row(out, "mean", &format!("{bound}{}", duration(mean)))?;
     }
     if Percentile::ALL.into_iter().any(|percentile| latency.get(percentile).is_none()) {
-        writeln!(out, "  (-: too few requests for this percentile)")?;
+        writeln!(out, "  (-: fewer than 10 requests beyond this percentile)")?;
+    }
+    if latency.few.iter().any(|few| !latency.at_least.contains(few)) {
+        writeln!(out, "  (~: fewer than 100 requests beyond it, so another run may differ much)")?;
     }
     if !latency.at_least.is_empty() {
         let parts = [(report.unanswered, "unanswered at the end"), (report.given_up, "given up")];
@@ -233,7 +291,8 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         row(out, "", &format!("{} more threads, busiest {:.0} %", rest.len(), busiest * 100.0))?;
     }
     let at = |late: &LatencyReport| {
-        let p99 = late.p99.map_or_else(String::new, |us| format!("{} at p99, ", duration(us)));
+        let few = if late.few.contains(&Percentile::P99) { "~" } else { "" };
+        let p99 = late.p99.map_or_else(String::new, |us| format!("{few}{} at p99, ", duration(us)));
         format!("{p99}{} max", late.max.map_or_else(|| "-".to_owned(), duration))
     };
     // The thread with the highest maximum stands for all; JSON has each.
@@ -358,7 +417,7 @@ fn grouped(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{WIDTH, bytes, duration, grouped, render, words_in_lines};
+    use super::{WIDTH, bytes, distribution, duration, grouped, render, words_in_lines};
     use crate::interval::Interval;
     use crate::tally::{Cut, Taken, Tally, Unanswered};
     use crate::{ErrorClass, Rate, Report, Spec};
@@ -374,6 +433,20 @@ mod tests {
         let late = "client-limited: sends were late by 5325 us at p99, 357 % of the latency";
         assert_eq!(words_in_lines(late, WIDTH), [&late[..late.len() - 8], "latency"]);
         assert_eq!((duration(12.34), duration(1_500.0)), ("12.3 us".to_owned(), "1.50 ms".to_owned()));
+    }
+
+    #[test]
+    fn the_bars_have_every_request() {
+        let mut tally = Tally::new();
+        (0..900).for_each(|i| tally.complete(50_000 + i));
+        (0..100).for_each(|_| tally.complete(3_000_000));
+        let report = Report::new(
+            &Spec::new("http://h:1/".parse().expect("a URL")),
+            &Interval::from_cuts(&[Cut::second(tally)], &[None]),
+        );
+        let text = distribution(&report);
+        insta::assert_snapshot!(text);
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Certificates that a load accepts: those of the system, of a file, or any.
+//! Certificates that a load accepts (those of the system, of a file, or any), and its own.
 
 #![allow(clippy::disallowed_methods)] // Reads the certificates that the spec names.
 
@@ -6,10 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use super::spec::Spec;
 
@@ -18,26 +20,100 @@ pub(super) fn config(spec: &Spec) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    if spec.insecure {
-        let anyone = Arc::new(Anyone(provider));
-        return Ok(builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth());
-    }
-    let roots = match &spec.ca {
-        Some(path) => of_file(path)?,
-        None => of_system()?,
+    let verifier: Arc<dyn ServerCertVerifier> = match &spec.ca {
+        _ if spec.insecure => Arc::new(Anyone(provider)),
+        Some(path) => Arc::new(Listed::new(path, provider)?),
+        None => chains(of_system()?, provider)?,
     };
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let (Some(cert), Some(key)) = (&spec.cert, &spec.key) else { return Ok(builder.with_no_client_auth()) };
+    let name = key.display();
+    let key = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| format!("{name}: {error}"))?;
+    builder
+        .with_client_auth_cert(certificates(cert)?, key)
+        .map_err(|error| format!("{} and {name}: {error}", cert.display()))
 }
 
-fn of_file(path: &Path) -> Result<RootCertStore, String> {
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The certificates of a file, at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let name = path.display();
-    let text = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&text) {
-        let certificate = certificate.map_err(|error| format!("{name}: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("{name}: {error}"))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
+    let found = found.map_err(|error| format!("{name}: {error}"))?;
+    if found.is_empty() { Err(format!("no certificate in {name}")) } else { Ok(found) }
+}
+
+/// Accepts what chains up to `roots`.
+fn chains(roots: RootCertStore, provider: Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+    verifier.build().map_err(|error| error.to_string())
+}
+
+/// Accepts what chains up to the certificates of a file, and these themselves: a certificate that signs itself as
+/// `openssl req -x509` makes it is one of a CA, which no chain may end in.
+#[derive(Debug)]
+struct Listed {
+    certificates: Vec<CertificateDer<'static>>,
+    chains: Arc<WebPkiServerVerifier>,
+}
+
+impl Listed {
+    fn new(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+        let certificates = certificates(path)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in &certificates {
+            roots.add(certificate.clone()).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(Self { certificates, chains: chains(roots, provider)? })
     }
-    if roots.is_empty() { Err(format!("no certificate in {name}")) } else { Ok(roots) }
+}
+
+impl ServerCertVerifier for Listed {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // Its dates are right: they are checked before.
+            Err(Error::InvalidCertificate(CertificateError::Other(why)))
+                if why.to_string().contains("CaUsedAsEndEntity")
+                    && self.certificates.contains(end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
 }
 
 fn of_system() -> Result<RootCertStore, String> {
@@ -108,5 +184,7 @@ mod tests {
         assert!(config(&spec).is_err_and(|error| error.starts_with("/nowhere/ca.pem: ")));
         spec.insecure = true;
         assert!(config(&spec).is_ok(), "no file is read when certificates are not checked");
+        (spec.cert, spec.key) = (Some("/nowhere/cert.pem".into()), Some(file.path().to_owned()));
+        assert!(config(&spec).is_err_and(|error| error.starts_with(&name.to_string())), "no key");
     }
 }

@@ -44,6 +44,10 @@ pub struct Prediction {
     /// The same after the plan.
     #[serde(default)]
     pub most_after: f64,
+    /// Lowest and highest packets per second of the interface to expect with the plan, while programs send as they do now;
+    /// `None` if that cannot be predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<[f64; 2]>,
     /// Basis of the prediction, in one line.
     #[serde(default)]
     pub basis: String,
@@ -131,7 +135,8 @@ impl Prediction {
     pub fn rounded(mut self) -> Self {
         // Adding 0 turns -0 into 0.
         let to = |scale: f64| move |value: &mut f64| *value = (*value * scale).round() / scale + 0.0;
-        [&mut self.packets, &mut self.most_before, &mut self.most_after].into_iter().for_each(to(1.0));
+        let rates = [&mut self.packets, &mut self.most_before, &mut self.most_after];
+        rates.into_iter().chain(self.rate.iter_mut().flatten()).for_each(to(1.0));
         let figures = [
             &mut self.before,
             &mut self.after,
@@ -156,23 +161,56 @@ impl Prediction {
         self
     }
 
-    /// Describes the change in the traffic that the host can take.
+    /// CPUs whose receive time after the plan is predicted closely enough to be of use: now, and its lowest and highest value. At
+    /// most the one that receives now, and the one that is then the busiest.
+    pub fn loads(&self) -> Vec<(CpuId, f64, [f64; 2])> {
+        let after = self.range.map_or([self.after; 2], |range| range.after);
+        let busiest = self.range.map_or([self.busiest_after; 2], |range| range.busiest);
+        let mut loads = vec![(self.cpu, self.before, after)];
+        if self.busiest != self.cpu && busiest[1] > after[0] {
+            loads.push((self.busiest, self.busiest_before, busiest));
+        }
+        loads.retain(|(.., [low, high])| high - low <= WIDEST_LOAD);
+        loads
+    }
+
+    /// Lowest and highest change of the receive time of all CPUs together; `None` if the interval is too wide to be of use.
+    pub fn total(&self) -> Option<[f64; 2]> {
+        let total = self.range.map_or([self.total_change; 2], |range| range.total);
+        is_useful(total.map(|change| 1.0 + change)).then_some(total)
+    }
+
+    /// How many times today's traffic fits with the plan; `None` if the interval is too wide to be of use.
+    pub fn fits(&self) -> Option<[f64; 2]> {
+        let fits = self.range.map_or([self.headroom_after.fits(); 2], |range| range.fits);
+        is_useful(fits).then_some(fits)
+    }
+
+    /// Describes the change in the traffic that the host can take; without figures if they are too uncertain to be of use.
     pub fn regime(&self) -> String {
         let as_it_runs = self.hottest_as_it_runs.min(self.headroom_before.machine);
-        let before = [as_it_runs, self.headroom_before.fits()];
+        let before = [as_it_runs, self.headroom_before.fits().max(as_it_runs)];
         let fits = self.headroom_after.fits();
         let after = self.range.map_or([fits; 2], |range| range.fits);
+        let figures = is_useful(after) && is_useful(before);
         let instead = format!("{} instead of {}", between(after, times), between(before, times));
         if after[1] < before[0] * (1.0 - CHANGE) {
-            return format!("this costs capacity: the host can take {instead}");
+            let how_much = if figures { format!(": the host can take {instead}") } else { String::new() };
+            return format!("this costs capacity{how_much}");
         }
         if after[1] < before[0] * MORE {
             return "this spreads the load but adds no capacity".to_owned();
         }
-        if after[0] > before[1] * (1.0 + CHANGE) {
-            return format!("this lets the host take {instead}");
+        match (after[0] > before[1] * (1.0 + CHANGE), figures) {
+            (true, true) => format!("this lets the host take {instead}"),
+            (true, false) => {
+                "this adds capacity; how much cannot be predicted here, a trial tells".to_owned()
+            }
+            (false, true) => {
+                format!("this may add capacity (only a trial can tell): the host can take {instead}")
+            }
+            (false, false) => "whether this adds capacity cannot be predicted here; a trial tells".to_owned(),
         }
-        format!("this may add capacity (only a trial can tell): the host can take {instead}")
     }
 
     /// Describes how many times today's traffic fits, now and after the plan of this name.
@@ -180,17 +218,20 @@ impl Prediction {
         let (before, after) = (self.headroom_before, self.headroom_after);
         let hottest = self.range.map_or([after.hottest; 2], |range| range.hottest);
         let machine = self.range.map_or([after.machine; 2], |range| range.machine);
+        let now = [self.hottest_as_it_runs, before.hottest.max(self.hottest_as_it_runs)];
         let mut text = format!(
-            "CPU {} saturates at {} today's traffic, with {plan} CPU {} at {}; the whole machine at {}, with {plan} \
-             at {}: {}",
+            "CPU {} saturates at {} today's traffic",
             self.hottest.unwrap_or(self.cpu),
-            between([self.hottest_as_it_runs, before.hottest], times),
-            self.busiest,
-            between(hottest, times),
-            times(before.machine),
-            between(machine, times),
-            self.regime()
+            between(now, times)
         );
+        if is_useful(hottest) && self.rate.is_none() {
+            text += &format!(", with {plan} CPU {} at {}", self.busiest, between(hottest, times));
+        }
+        text += &format!("; the whole machine at {}", times(before.machine));
+        if is_useful(machine) && self.rate.is_none() {
+            text += &format!(", with {plan} at {}", between(machine, times));
+        }
+        text += &format!(": {}", self.regime());
         if let Some(Overfull { cpu, busy }) = self.overfull {
             let all = percent(busy);
             text += &format!(
@@ -201,14 +242,25 @@ impl Prediction {
     }
 }
 
+/// Widest interval of a CPU's receive time, as a part of its time, that helps to choose.
+const WIDEST_LOAD: f64 = 0.5;
+
+/// Widest interval, as the ratio of its ends, that helps to choose.
+const WIDEST: f64 = 1.6;
+
+/// True for an interval that is narrow enough to be shown.
+fn is_useful([low, high]: [f64; 2]) -> bool {
+    high <= low * WIDEST
+}
+
 /// `1.0x to 1.9x`, or one figure if both read the same.
 fn between([low, high]: [f64; 2], shown: impl Fn(f64) -> String) -> String {
     let (low, high) = (shown(low), shown(high));
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// `CPU 2 98 -> 26 to 59 %, total +2 %`, with the CPU that becomes the busiest if that is another one. A
-/// range if costs were not measured.
+/// `CPU 2 98 -> 26 to 59 %, total +2 %`, with the CPU that becomes the busiest if that is another one, and the packets/s
+/// if they are known; what is too uncertain is left out.
 impl fmt::Display for Prediction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let change = |cpu: CpuId, now: f64, then: [f64; 2]| {
@@ -220,13 +272,17 @@ impl fmt::Display for Prediction {
             };
             format!("CPU {cpu} {} -> {then}", percent(now))
         };
-        let ranges = self.range.map(|range| (range.after, range.busiest, range.total));
-        let (after, busiest, total) =
-            ranges.unwrap_or(([self.after; 2], [self.busiest_after; 2], [self.total_change; 2]));
-        f.write_str(&change(self.cpu, self.before, after))?;
-        if self.busiest != self.cpu && busiest[1] > after[0] {
-            write!(f, ", {}", change(self.busiest, self.busiest_before, busiest))?;
+        let mut parts: Vec<String> =
+            self.loads().into_iter().map(|(cpu, now, then)| change(cpu, now, then)).collect();
+        if let Some(total) = self.total() {
+            parts.push(format!("total {} %", between(total, |part| format!("{:+.0}", part * 100.0))));
         }
-        write!(f, ", total {} %", between(total, |part| format!("{:+.0}", part * 100.0)))
+        if let Some(rate) = self.rate {
+            parts.push(format!("packets/s {}", between(rate.map(|rate| rate / self.packets), times)));
+        }
+        if parts.is_empty() {
+            return f.write_str("cannot be predicted here; a trial tells");
+        }
+        f.write_str(&parts.join(", "))
     }
 }

@@ -221,7 +221,7 @@ impl<'a> Sample<'a> {
             Some(parts) => monitor.other(ratios, look, parts, self.metric.better),
         };
         let judged = judge(self.ratios());
-        let is_end = self.d.len() >= monitor.max_pairs;
+        let is_end = self.d.len() >= monitor.max_pairs || monitor.time_is_over;
         MetricResult {
             metric: self.metric.clone(),
             pairs: if self.rises_from_zero().is_some() { self.a.len() } else { self.d.len() },

@@ -24,11 +24,11 @@ const FREEDOM: usize = 6;
 /// then by what the scatter hides.
 const INDIFFERENT: f64 = 0.5;
 /// Chance that a candidate leaves at one look although it is better than the leader by the margin.
-const ERROR: f64 = 0.02;
+const ERROR: f64 = 0.01;
 
 /// Blocks of the last two candidates, by default: with slots of half a second, the longest choice among recorded masks of
 /// a machine with 16 CPUs takes two minutes.
-pub const BLOCKS: usize = 58;
+pub const BLOCKS: usize = 57;
 
 /// Most candidates.
 pub const MOST: usize = 64;

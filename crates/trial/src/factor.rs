@@ -252,6 +252,7 @@ mod tests {
 
     /// For each flip to B and back, after the first ones: operations on the machine, operations on the journal, and
     /// whether its lines are on disk when the slot begins.
+    #[allow(clippy::disallowed_methods)] // Makes a machine of files.
     fn flips(arms: impl FnOnce(&std::path::Path) -> Arms) -> Vec<[(u64, u64, bool); 2]> {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let root = folder.path().join("root");

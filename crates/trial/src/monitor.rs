@@ -2,7 +2,7 @@
 
 use super::record::{Better, Call, Effect, TrialRecord};
 use rxlab_stats::interval::{Interval, Ratios};
-use rxlab_stats::looks::{Look, look_at};
+use rxlab_stats::looks::{Look, lack_error, last, look_at};
 
 /// The stopping rule of one trial. It has no memory: the same pairs give the same decision, so a
 /// resumed trial decides as if it had never been stopped.
@@ -18,6 +18,8 @@ pub struct Monitor {
     pub better: Better,
     /// Seed of the sign-flip test.
     pub seed: u64,
+    /// The time of the trial was over before all pairs.
+    pub time_is_over: bool,
 }
 
 impl Monitor {
@@ -29,12 +31,14 @@ impl Monitor {
             margin: record.margin,
             better: record.metrics.first().map_or(Better::Higher, |primary| primary.better),
             seed: record.seed,
+            time_is_over: record.time_is_over,
         }
     }
 
     /// The look that `pairs` valid pairs are.
     pub fn look_at(&self, pairs: usize) -> Look {
-        look_at(pairs, self.min_pairs, self.max_pairs)
+        let look = if self.time_is_over { last } else { look_at };
+        look(pairs, self.min_pairs, self.max_pairs)
     }
 
     /// Decides from the log ratios of all valid pairs so far: the call and the interval of the primary metric with which
@@ -75,6 +79,12 @@ impl Monitor {
 
     /// Unbounded if the values have steps larger than the margin: a difference of that size could be rounded away.
     fn equivalence(&self, ratios: Ratios, look: Look, parts: usize) -> Option<Interval> {
+        let look = match look {
+            Look::Planned(error) => {
+                Look::Planned(lack_error(error, self.min_pairs, self.max_pairs, self.time_is_over))
+            }
+            between => between,
+        };
         let interval = ratios.equivalence(look, parts)?;
         Some(if ratios.step > self.margin { Interval::around(interval.mid, f64::INFINITY) } else { interval })
     }
@@ -111,7 +121,7 @@ mod tests {
     use rxlab_stats::interval::{Interval, Ratios};
 
     fn monitor(min_pairs: usize, max_pairs: usize, better: Better) -> Monitor {
-        Monitor { min_pairs, max_pairs, margin: 0.03, better, seed: 1 }
+        Monitor { min_pairs, max_pairs, margin: 0.03, better, seed: 1, time_is_over: false }
     }
 
     fn call(low: f64, high: f64, better: Better) -> Call {

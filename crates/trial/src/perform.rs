@@ -207,6 +207,8 @@ impl Trial for TrialRecord {
                 _ => spec.design.min_pairs,
             },
             max_pairs: spec.design.pairs(),
+            time_s: spec.design.time_of_slots().map(|time| time.as_secs_f64()),
+            time_is_over: false,
             washout_s: spec.design.washout.0.as_secs_f64(),
             measure_s: spec.design.measure().as_secs_f64(),
             metrics: metrics_of(spec, setup.inventory, softirq_timed),
@@ -217,7 +219,7 @@ impl Trial for TrialRecord {
     }
 
     fn done_s(&self) -> f64 {
-        self.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds)
+        self.done_s()
     }
 
     fn run(&mut self, live: &mut Live<'_, Self>, spec: &Spec, keep: bool) -> Result<bool, LiveError> {

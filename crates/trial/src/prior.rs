@@ -29,7 +29,7 @@ const LEAST: Duration = Duration::from_secs(6);
 /// more than it saves.
 const WORTH: f64 = 6.0;
 /// Lengths of slots to choose from, in pieces.
-const SLOTS: [usize; 4] = [5, 10, 20, 40];
+const SLOTS: [usize; 6] = [1, 2, 5, 10, 20, 40];
 
 /// How the sample is cut.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,13 +43,17 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Pieces for a metric, and for slots of the given length if there is no choice.
-    pub fn new(metric: &str, slot: Option<Duration>) -> Self {
+    /// Pieces for a metric of `design`, and for slots of the given length if there is no choice.
+    pub fn new(metric: &str, slot: Option<Duration>, design: &Design) -> Self {
+        let longest = design.time_to_sample().map_or(SAMPLE, |time| time.min(SAMPLE));
         match (metric, slot) {
-            (name::THROUGHPUT | name::MACHINE_CPU, None) => Self::cut(PIECE, &SLOTS),
+            (name::THROUGHPUT | name::MACHINE_CPU, None) => {
+                let first = SLOTS.partition_point(|slot| PIECE * (*slot as u32) < design.shortest());
+                Self::cut(PIECE, longest, &SLOTS[first..])
+            }
             // A quantile of a slot is not the mean of those of its pieces, and time that is measured in windows needs
             // several of them.
-            (_, slot) => Self::cut(slot.unwrap_or(Design::MEASURE), &[1]),
+            (_, slot) => Self::cut(slot.unwrap_or(Design::MEASURE), longest, &[1]),
         }
     }
 
@@ -58,8 +62,8 @@ impl Pieces {
         Self { length, count, slots: &[1] }
     }
 
-    fn cut(length: Duration, slots: &'static [usize]) -> Self {
-        Self { length, count: SAMPLE.div_duration_f64(length) as usize, slots }
+    fn cut(length: Duration, longest: Duration, slots: &'static [usize]) -> Self {
+        Self { length, count: longest.div_duration_f64(length) as usize, slots }
     }
 }
 
@@ -193,11 +197,16 @@ fn fits(planned: &Planned, design: &Design) -> bool {
 fn seconds(planned: &Planned, design: &Design) -> f64 {
     let Some(pairs) = planned.pairs else { return f64::INFINITY };
     let twice = pairs_to_plan(planned.noise, 2.0 * design.margin.ln_1p()).max(design.min_pairs);
-    (pairs + twice) as f64 * (design.washout.0.as_secs_f64() + planned.measure_s)
+    (pairs + twice) as f64 * design.slot(Duration::from_secs_f64(planned.measure_s)).as_secs_f64()
 }
 
-/// The time, more of it where the trial ends before it has its pairs: it decides less often.
+/// The time, more of it where the trial ends before it has its pairs: it decides less often. With a limited time, the
+/// standard error at its end.
 fn cost(planned: &Planned, design: &Design) -> f64 {
+    if design.time.is_some() {
+        let pairs = most_pairs(planned, design);
+        return if pairs < design.min_pairs { f64::INFINITY } else { planned.noise / (pairs as f64).sqrt() };
+    }
     let pairs = planned.pairs.map_or(f64::INFINITY, |pairs| pairs as f64);
     seconds(planned, design) * (pairs / most_pairs(planned, design) as f64).max(1.0)
 }
@@ -280,7 +289,7 @@ mod tests {
     use rxlab_stats::noise::Noise;
 
     fn pieces() -> Pieces {
-        Pieces::new(name::THROUGHPUT, None)
+        Pieces::new(name::THROUGHPUT, None, &Design::default())
     }
 
     fn planned(noise: Noise, seed: u64) -> Planned {
@@ -301,8 +310,44 @@ mod tests {
         let planned = planned(Noise::white(0.005), 1);
         assert_eq!((planned.measure_s, planned.pairs, planned.sampled_s), (0.5, Some(9), 19.0));
         assert!(planned.detectable < Some(0.01), "{planned:?}");
-        let takes: Vec<Option<f64>> = planned.lengths.iter().map(|length| length.takes_s).collect();
-        assert_eq!(takes, [18.0, 27.0, 45.0, 81.0].map(Some));
+        let takes = planned.lengths.iter().map(|length| length.takes_s.map(|takes| (takes * 100.0).round()));
+        assert_eq!(takes.collect::<Vec<_>>(), [1809.0, 2709.0, 4509.0, 8109.0].map(Some));
+    }
+
+    #[test]
+    fn shorter_slots_have_to_be_asked_for() {
+        let design = Design {
+            shortest: Some(Seconds(Duration::from_millis(100))),
+            washout: Seconds(Duration::from_millis(50)),
+            ..Design::default()
+        };
+        let pieces = Pieces::new(name::THROUGHPUT, None, &design);
+        let plan = |noise: Noise| plan(&noise.pieces(1, pieces.count), &pieces, &design).expect("values");
+        let quiet = plan(Noise::white(0.001));
+        assert_eq!((quiet.measure_s, quiet.lengths.len()), (0.1, 6));
+        // A rhythm of 5 s is the same in neighbouring slots that are much shorter.
+        let rhythm = Noise { rhythm: 0.04, rhythm_slots: 2.0, ..Noise::white(0.002) };
+        assert!(plan(rhythm).measure_s <= 0.2, "{:?}", plan(rhythm));
+    }
+
+    /// With a limited time, the slots are those with the smallest standard error at its end.
+    #[test]
+    fn a_limited_time_is_spent_on_the_smallest_error() {
+        let limited = |time, measure: Option<Duration>| Design {
+            time: Some(Seconds(Duration::from_secs(time))),
+            measure: measure.map(Seconds),
+            ..Design::default()
+        };
+        let design = limited(60, None);
+        let pieces = Pieces::new(name::THROUGHPUT, None, &design);
+        assert_eq!((pieces.count, Pieces::new(name::THROUGHPUT, None, &Design::default()).count), (120, 190));
+        // White noise: long slots lose less to the washout, but 4 s leave too few pairs.
+        let values = Noise::white(0.03).pieces(1, pieces.count);
+        let planned = plan(&values, &pieces, &design).expect("values");
+        assert_eq!(planned.measure_s, 2.0, "{planned:?}");
+        let states = Noise { states: 0.05, dwell_slots: 1.0, ..Noise::white(0.005) };
+        let planned = plan(&states.pieces(1, pieces.count), &pieces, &design).expect("values");
+        assert_eq!(planned.measure_s, 0.5, "{planned:?}");
     }
 
     /// Short slots of a noisy machine need more pairs than the trial has.
@@ -353,13 +398,13 @@ mod tests {
 
     #[test]
     fn quantiles_and_slots_of_a_given_length_are_sampled_in_whole_slots() {
-        let pieces = Pieces::new(name::P99, None);
+        let pieces = Pieces::new(name::P99, None, &Design::default());
         let values: Vec<f64> = (0..pieces.count).map(|at| if at % 2 == 0 { 100.0 } else { 110.0 }).collect();
         let planned = plan(&values, &pieces, &Design::default()).expect("values");
         // The washout takes a piece: slots two apart are alike.
         assert_eq!((planned.measure_s, planned.sampled_s, planned.noise), (2.0, 18.0, 0.0));
         assert!(planned.lengths.is_empty());
-        let pieces = Pieces::new(name::THROUGHPUT, Some(Duration::from_secs(1)));
+        let pieces = Pieces::new(name::THROUGHPUT, Some(Duration::from_secs(1)), &Design::default());
         let design = Design { washout: Seconds(Duration::ZERO), ..Design::default() };
         let planned = plan(&values, &pieces, &design).expect("values");
         assert!(planned.measure_s == 1.0 && (planned.noise - 1.1f64.ln()).abs() < 1e-12, "{planned:?}");

@@ -377,6 +377,12 @@ pub struct TrialRecord {
     pub min_pairs: usize,
     /// Pairs at which the trial stops undecided.
     pub max_pairs: usize,
+    /// Time after which it decides as well as it can, seconds since the first slot; `None` if only pairs end it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_s: Option<f64>,
+    /// The time was over before all pairs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub time_is_over: bool,
     /// Washout before each measured interval, seconds.
     pub washout_s: f64,
     /// Measured interval, seconds.
@@ -404,6 +410,20 @@ impl TrialRecord {
     pub fn tripped_without_change(&self) -> bool {
         matches!(self.verdict(), Some(Verdict::GuardTripped { .. }))
             && self.slots.last().is_some_and(|slot| slot.arm == Arm::A)
+    }
+
+    /// End of the last slot, seconds since the trial began.
+    pub fn done_s(&self) -> f64 {
+        self.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds)
+    }
+
+    /// True if another pair would probably end after the time of the trial. Only the clock tells.
+    pub fn has_no_time(&self) -> bool {
+        let Some(time) = self.time_s else { return false };
+        let nominal = self.washout_s + self.measure_s;
+        let slots = self.slots.len() as f64;
+        let slot = if slots > 0.0 { nominal.max(self.done_s() / slots) } else { nominal };
+        self.done_s() + 2.0 * slot > time
     }
 
     /// The valid slots of the comparison.

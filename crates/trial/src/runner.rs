@@ -133,10 +133,16 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
 
     fn compare(&mut self) -> Result<Ending, B::Error> {
         let monitor = Monitor::new(self.record);
+        // A trial that was resumed after its time was over has none left either.
+        self.record.time_is_over = false;
         let mut pair = next_pair(self.record, Phase::Comparison);
         // Void pairs are repeated with fresh coins, up to a limit.
         while pair < 2 * self.record.max_pairs {
             if analysis::primary_decision(self.record, &monitor).is_some() {
+                break;
+            }
+            if self.record.has_no_time() {
+                self.record.time_is_over = true;
                 break;
             }
             let order = design::order(self.record.seed, Phase::Comparison, pair);

@@ -213,6 +213,13 @@ pub struct Design {
     /// Measured interval; by default chosen from a sample before the trial, [`Design::MEASURE`] if that cannot tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<Seconds>,
+    /// Shortest slot that the sample may choose; default [`Design::SHORTEST`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shortest: Option<Seconds>,
+    /// Time for the sample and all slots, after which the trial decides as well as it can; by default only the number of
+    /// pairs ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<Seconds>,
     /// Name of the primary metric; default: the result of [`super::metrics::choose`], else throughput.
     pub primary: Option<String>,
     /// Metrics of the probe, judged in addition to the standard ones.
@@ -223,6 +230,35 @@ impl Design {
     /// Length of a slot unless something else is known.
     pub const MEASURE: Duration = Duration::from_secs(2);
 
+    /// Shortest slot that the sample chooses by itself.
+    pub const SHORTEST: Duration = Duration::from_millis(500);
+
+    /// What a flip takes in addition to the washout: the median of `bench/flip.rs` and its worst tenth in the middle.
+    pub const FLIP: Duration = Duration::from_millis(5);
+
+    /// Part of the time of a trial that its sample may take.
+    const SAMPLED: f64 = 0.2;
+
+    /// Time from one slot to the next.
+    pub fn slot(&self, measure: Duration) -> Duration {
+        self.washout.0 + Self::FLIP + measure
+    }
+
+    /// Shortest slot that the sample may choose.
+    pub fn shortest(&self) -> Duration {
+        self.shortest.map_or(Self::SHORTEST, |shortest| shortest.0)
+    }
+
+    /// Longest sample of a trial with a limited time.
+    pub fn time_to_sample(&self) -> Option<Duration> {
+        self.time.map(|time| time.0.mul_f64(Self::SAMPLED))
+    }
+
+    /// Time of a trial with a limited time that its slots have, if the sample takes all of its own.
+    pub fn time_of_slots(&self) -> Option<Duration> {
+        self.time.map(|time| time.0.mul_f64(1.0 - Self::SAMPLED))
+    }
+
     /// Length of a slot.
     pub fn measure(&self) -> Duration {
         self.measure.map_or(Self::MEASURE, |measure| measure.0)
@@ -230,12 +266,15 @@ impl Design {
 
     /// Pairs at which the trial ends undecided.
     pub fn pairs(&self) -> usize {
-        self.pairs.unwrap_or(looks::PAIRS)
+        self.pairs_at(self.measure())
     }
 
     /// Pairs at which a trial with slots of `measure` ends undecided. Unless asked for, as many as fit into the time of a
-    /// trial with slots of the usual length: short slots are noisier, and need more of them.
+    /// trial with slots of the usual length, or into its time: short slots are noisier, and need more of them.
     pub fn pairs_at(&self, measure: Duration) -> usize {
+        if let (None, Some(time)) = (self.pairs, self.time_of_slots()) {
+            return (time.as_secs_f64() / 2.0 / self.slot(measure).as_secs_f64()) as usize;
+        }
         let slot = |measure: Duration| (self.washout.0 + measure).as_secs_f64();
         let fit = looks::PAIRS as f64 * slot(Self::MEASURE) / slot(measure);
         self.pairs.unwrap_or((fit.round() as usize).max(looks::PAIRS))
@@ -254,6 +293,8 @@ impl Default for Design {
             margin: 0.03,
             washout: Seconds(Duration::from_millis(500)),
             measure: None,
+            shortest: None,
+            time: None,
             primary: None,
             metrics: Vec::new(),
         }

@@ -346,7 +346,7 @@ mod tests {
         let state = tempfile::tempdir().expect("a temporary directory");
         let trial = TrialDir::create(state.path(), "rps").expect("made");
         let slot = |number: usize| {
-            let (position, arm) = if number % 2 == 0 { (0, Arm::A) } else { (1, Arm::B) };
+            let (position, arm) = if number.is_multiple_of(2) { (0, Arm::A) } else { (1, Arm::B) };
             Slot::sample(
                 (Phase::Comparison, number / 2, position, arm),
                 &[("throughput", 0.1 + number as f64)],

@@ -198,11 +198,13 @@ mod tests {
         analysis.metrics[1].call = Call::Hurts;
         assert_eq!(gain(&record).as_deref(), Some("53 % more packets get through [33 to 76]"));
         let title = describe(name::MACHINE_CPU, "pkt/s").title;
-        assert_eq!(price(&record), format!("{title} +6 %"));
+        assert_eq!(price(&record), format!("{title} +6.0 %"));
         let metrics = &mut record.analysis.as_mut().expect("analysed").metrics;
         metrics[1].call = Call::Inconclusive;
-        metrics[0].effect = Some(Effect { mid: 0.01, low: -0.04, high: 0.06 });
-        assert_eq!(gain(&record).as_deref(), Some("Throughput +1 % [-4, +6]"), "not more than was shown");
+        let open = Effect { mid: 0.01, low: -0.04, high: 0.06 };
+        metrics[0].effect = Some(open);
+        let words = format!("Throughput {}", open.in_words());
+        assert_eq!(gain(&record), Some(words), "not more than was shown");
         assert_eq!(price(&record), "none was shown");
     }
 }

@@ -28,9 +28,6 @@ pub(super) fn run(
     stop: &AtomicBool,
 ) -> Result {
     let one_way = spec.url.protocol.is_one_way();
-    if one_way && slo.needs_latency() {
-        return Err(CommandError::usage("a one-way load has no latency: give errors<PERCENT"));
-    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let seed = now.map_or(1, |time| time.as_nanos() as u64);
     let bar = Bar::spinner();

@@ -1,7 +1,7 @@
 //! Everything around the loop of a trial: journal, guard, progress, and errors for the user.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
 
@@ -19,6 +19,9 @@ use rxlab_trial::perform::{Outcome, PerformError, Ready, Setup, Trial, perform};
 use rxlab_trial::record::TrialRecord;
 use rxlab_trial::spec::{self, Spec};
 use rxlab_trial::store::{StoreError, TrialDir};
+
+/// Time between two updates of the progress bar.
+const TICK: Duration = Duration::from_millis(250);
 
 /// A trial that is ready to run.
 pub(crate) struct Conduct<'a> {
@@ -66,8 +69,14 @@ pub(crate) fn conduct<Record: Conducted>(
     let root = place::root(global)?;
     let store = place::store(global);
     let bar = progress::bar(&format!("trial {}", trial.spec.name), trial.spec.slots() as u64);
-    bar.tick_every(Duration::from_millis(250));
+    bar.tick_every(TICK);
+    // Analysing all slots after each short one would take longer than the slot.
+    let mut shown: Option<Instant> = None;
     let mut progress = |record: &Record| {
+        if shown.is_some_and(|shown| shown.elapsed() < TICK) {
+            return;
+        }
+        shown = Some(Instant::now());
         let (finished, message) = record.progress();
         match record.lines() {
             lines if lines.is_empty() || !progress::is_watched() => bar.set_message(&message),

@@ -87,6 +87,12 @@ struct Flags {
     /// Length of a slot [default: chosen from a sample of 20 s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     measure: Option<Duration>,
+    /// Shortest slot that the sample may choose, down to 100ms [default: 500ms]; give a --washout as short
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "measure")]
+    shortest: Option<Duration>,
+    /// Decide as well as possible within this time, sample included, and say before what that can show
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["pairs", "calibration"])]
+    time: Option<Duration>,
     /// Differences below this fraction do not matter
     #[arg(long, value_name = "FRACTION", default_value_t = 0.03)]
     margin: f64,
@@ -214,6 +220,8 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec> {
             margin: flags.margin,
             washout: Seconds(flags.washout),
             measure: flags.measure.map(Seconds),
+            shortest: flags.shortest.map(Seconds),
+            time: flags.time.map(Seconds),
             primary: flags.primary.clone(),
             metrics: flags.metric.clone(),
             ..Design::default()

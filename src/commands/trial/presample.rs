@@ -93,7 +93,7 @@ pub(crate) fn plan(
     // Checks and queries need slots in which they have answers.
     let usual = !spec.checks.is_empty() || !spec.queries.is_empty();
     let slot = spec.design.measure.map(|measure| measure.0).or(usual.then_some(Design::MEASURE));
-    let pieces = Pieces::new(&primary, slot);
+    let pieces = Pieces::new(&primary, slot, &spec.design);
     let bar = progress::clock("sampling before the trial", pieces.length.mul_f64(pieces.count as f64));
     let mut on_piece = |values: &[f64]| {
         bar.set_elapsed(pieces.length.mul_f64(values.len() as f64));
@@ -106,7 +106,9 @@ pub(crate) fn plan(
     let planned = values.ok().and_then(|values| prior::plan(&values, &pieces, &spec.design));
     if let (Some(planned), None) = (&planned, spec.design.measure) {
         let measure = Duration::from_secs_f64(planned.measure_s);
-        spec.design.pairs = Some(spec.design.pairs_at(measure));
+        if spec.design.time.is_none() {
+            spec.design.pairs = Some(spec.design.pairs_at(measure));
+        }
         spec.design.measure = Some(Seconds(measure));
         if progress::is_watched() {
             let lines = [
@@ -117,6 +119,11 @@ pub(crate) fn plan(
                 write!(output::stderr(), "{}", paragraph("", &format!("rxlab: {line}")))?;
             }
         }
+    }
+    if let Some(line) =
+        spec.design.time.and_then(|time| words::within(time.0, spec.design.pairs(), planned.as_ref()))
+    {
+        write!(output::stderr(), "{}", paragraph("", &format!("rxlab: {line}")))?;
     }
     Ok(planned)
 }

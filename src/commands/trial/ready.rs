@@ -11,18 +11,19 @@ use crate::commands::machine::{self, Machine};
 use crate::commands::{apply, load, look, output};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::plan::candidates;
-use rxlab_base::units::CpuMask;
+use rxlab_base::units::{CpuMask, format_duration};
 use rxlab_change::apply::Change;
 use rxlab_faces::report::trial_plan;
 use rxlab_load::{Clients, Session};
 use rxlab_path::model::{Nic, NicKind};
 use rxlab_probe::Missing;
+use rxlab_setting::tunable::{Risk, tunable};
 use rxlab_setting::{Plan, Setting};
 use rxlab_trial::check::{Checks, StartError};
 use rxlab_trial::meter::{Meter, MeterError};
 use rxlab_trial::perform::Ready;
 use rxlab_trial::query::Queries;
-use rxlab_trial::spec::{self, Spec};
+use rxlab_trial::spec::{self, Design, Spec};
 use rxlab_trial::workload::Driver;
 
 /// Returns everything that a trial needs, or why it cannot start. The workload comes last: it makes traffic.
@@ -39,6 +40,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
             (settings(machine, spec, &b)?, b.prediction)
         }
     };
+    check_short(spec, &arms)?;
     let probe = &spec.probe;
     let cpus: CpuMask = probe.cpus.iter().chain(probe.spin).collect();
     if !cpus.is_empty() {
@@ -57,6 +59,20 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
     Ok(Ready { arms, prediction, planned: None, meter, checks, queries, driver })
 }
 
+/// Short slots would measure what a flip stops.
+fn check_short(spec: &Spec, arms: &[Vec<Setting>]) -> Result {
+    let stops = |setting: &&Setting| tunable(&setting.knob).is_some_and(|knob| knob.risk != Risk::Safe);
+    match arms.iter().flatten().find(stops).filter(|_| spec.design.shortest() < Design::SHORTEST) {
+        Some(setting) => {
+            let least = format_duration(Design::SHORTEST);
+            let message =
+                format!("a flip of {} stops traffic: slots must last {least} or longer", setting.knob);
+            Err(CommandError::usage(message).hint("leave out `shortest`"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Makes the candidates of a search from the machine and its live traffic, if the specification only describes them.
 pub(super) fn make_candidates(
     machine: &Machine,
@@ -72,9 +88,11 @@ pub(super) fn make_candidates(
     let made = candidates::candidates(&machine.model, &rates, nic, wanted.of)
         .map_err(|why| CommandError::usage(why).hint("[[arm]] tables give candidates by hand"))?;
     let to_try: Vec<_> = made.to_try().cloned().collect();
-    if to_try.len() < 2 {
-        let message = format!("{} has fewer than two other values to try", nic.name);
-        return Err(CommandError::usage(message).hint("`rxlab trial run --set` tries a single one"));
+    if let [only] = &to_try[..] {
+        let settings: Vec<String> = only.settings.iter().map(|set| format!("--set '{set}'")).collect();
+        let message = format!("{} has one other value to try ({}), which is no search", nic.name, only.name);
+        let next = format!("`rxlab trial run {} --live --nic {}` tries it", settings.join(" "), nic.name);
+        return Err(CommandError::usage(message).hint(next));
     }
     spec.set_candidates(to_try);
     if is_shown {

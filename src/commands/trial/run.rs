@@ -31,7 +31,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         place::check_lock(global)?;
     }
     let foretold = presample(&machine, &mut spec, &mut ready.driver, &stop)?;
-    if spec.design.measure.is_none() || args.plan_only {
+    if spec.design.measure.is_none() || spec.design.time.is_some() || args.plan_only {
         ready.planned = presample::plan(&machine, &mut spec, &mut ready.driver, &stop)?;
     }
     if args.plan_only {

@@ -448,3 +448,53 @@ fn seconds(spec: &Spec, time: Option<Duration>) -> f64 {
     let proving = 2.0 * usual.pairs() as f64 * (usual.washout.0 + usual.measure()).as_secs_f64();
     time.map_or(choosing + proving, |time| time.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{CHOOSING, Design, Named, SETTLING, SLOT, Seconds, Tuning, choose, fitting, word};
+
+    fn candidates(count: usize) -> Vec<Named> {
+        let one = |at: usize| Named {
+            name: format!("rps-node-{at}"),
+            set: vec![format!("rps eth0/rx-0 = {at}").parse().expect("a setting")],
+            size: Some((0, at)),
+            later: at.is_multiple_of(2),
+        };
+        let (later, first): (Vec<Named>, Vec<Named>) = (1..=count).map(one).partition(|one| one.later);
+        first.into_iter().chain(later).collect()
+    }
+
+    #[test]
+    fn a_short_time_names_what_is_not_tried() {
+        let fit = |seconds: u64| {
+            let mut tuning = Tuning::new("eth0".parse().expect("a name"));
+            let mut design = Design {
+                blocks: choose::BLOCKS,
+                washout: Seconds(SETTLING),
+                measure: Some(Seconds(SLOT)),
+                ..Design::default()
+            };
+            let time = Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero());
+            let kept = fitting(candidates(12), &mut tuning, time, &mut design);
+            let first = kept.iter().filter(|named| !named.later).count();
+            let takes = choose::slots(first + 1, design.blocks) as f64 * (SETTLING + SLOT).as_secs_f64();
+            (first, kept.len(), design.blocks, tuning.left_out.len(), takes <= CHOOSING * seconds as f64)
+        };
+        assert_eq!(fit(0), (6, 12, choose::BLOCKS, 0, false), "no limit");
+        assert_eq!(fit(600), (6, 12, choose::BLOCKS, 0, true));
+        let (first, all, blocks, left_out, fits) = fit(60);
+        assert!(first == 6 && all == 12 && blocks < choose::BLOCKS && left_out == 0 && fits, "fewer blocks");
+        let (first, all, blocks, left_out, fits) = fit(10);
+        assert!(
+            first < 6 && all == first && left_out == 6 - first && blocks >= 6 && fits,
+            "fewer candidates"
+        );
+    }
+
+    #[test]
+    fn any_interface_names_a_trial() {
+        assert_eq!(word(&"eth0.7@x".parse().expect("a name")), "eth0.7-x");
+    }
+}

@@ -119,6 +119,45 @@ fn ctrl_c_prints_the_result_so_far() {
     load.signal(Signal::INT);
     let report: Value = load.output().json(130);
     assert!(report["requests"].as_u64() > Some(0) && report["seconds"].as_f64() < Some(30.0));
+    assert_eq!(
+        (&report["interrupted"], &report["version"]),
+        (&true.into(), &env!("CARGO_PKG_VERSION").into())
+    );
+    let begun = report["begun"].as_str().expect("a time");
+    assert!(begun.starts_with("20") && begun.ends_with('Z'), "{begun}");
+}
+
+#[test]
+fn a_missed_limit_is_code_1() {
+    let _noise = crate::quiet::noisy();
+    let (_target, url) = serve_http("/simple");
+    let load = |slo: &str, more: &[&str]| {
+        let mut load = rxlab(&["load", &url, "--requests", "300", "--slo", slo]);
+        load.args(more);
+        load
+    };
+    load("p50<1m,max<1m,errors<100%", &[]).says_all(0, &["slo         p50<1m kept: ", "max<1m kept: "]);
+    load("p50<1us,errors<100%", &[]).says_all(1, &["p50<1us missed: ", "errors<100% kept: 0 %"]);
+    let report: Value = load("p50<1us", &["--json"]).json(1);
+    assert_eq!(
+        (&report["limits"][0]["limit"], &report["limits"][0]["kept"]),
+        (&"p50<1us".into(), &false.into())
+    );
+    load("p99.9<1m", &[]).says(5, "too few requests to tell");
+    rxlab(&["load", "udp-sink://127.0.0.1:9", "--slo", "p50<1s"]).says(2, "no latency");
+}
+
+/// As with curl: only the address is another.
+#[test]
+fn another_address_keeps_the_name_of_the_host() {
+    let _noise = crate::quiet::noisy();
+    let (target, _) = serve_http("/simple");
+    let http = target.addresses().http.expect("served");
+    let to = format!("no.such.example:{http}");
+    let url = "http://no.such.example/simple";
+    let report: Value = rxlab(&["load", url, "--connect-to", &to, "--requests", "64", "--json"]).json(0);
+    assert_eq!((&report["requests"], &report["spec"]["connect_to"]), (&64.into(), &to.into()));
+    rxlab(&["load", url, "--requests", "64"]).says(5, "cannot resolve no.such.example");
 }
 
 /// As with `rxlab load ... | head -0`: the reader closes the pipe.

@@ -91,6 +91,21 @@ fn a_third_party_name_server_counts_the_same() {
     assert!(total.requests.abs_diff(missing) <= 2, "{total:?}");
 }
 
+/// That a name does not exist is the ordinary answer of many a load.
+#[test]
+fn expected_codes_are_good_with_and_without_edns() {
+    let Some(server) = Dnsmasq::start() else { return };
+    let mut spec = spec(&format!("dns://127.0.0.1:{}", server.port));
+    spec.paths = vec!["/a.example".to_owned(), "/b.example?type=AAAA".to_owned()];
+    (spec.connections, spec.rate) = (2, steady(1000.0));
+    spec.expect_rcode = "NOERROR,NXDOMAIN".parse().expect("codes");
+    for edns in [None, Some(1232)] {
+        spec.edns = edns;
+        let total = run(&spec, millis(200));
+        assert!(total.requests > 0 && total.errors.is_empty(), "{edns:?}: {total:?}");
+    }
+}
+
 #[test]
 fn a_name_server_is_checked() {
     let Some(server) = Dnsmasq::start() else { return };

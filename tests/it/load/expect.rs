@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rxlab_load::{ErrorClass, Session};
 use serde_json::Value;
 
-use super::{connections, millis, run, rxlab, simple, spec, target};
+use super::{connections, millis, run, rxlab, serve_http, simple, spec, target};
 use crate::process::Ended;
 
 #[test]
@@ -30,6 +30,22 @@ fn an_unexpected_body_is_an_error() {
     assert!(long.requests > 0 && long.errors.is_empty(), "{long:?}");
     spec.expect_body = Some(vec![b'x'; 300_001].into());
     assert_eq!(run(&spec, millis(100)).requests, 0);
+}
+
+#[test]
+fn bodies_are_searched_and_pointed_into() {
+    let _noise = crate::quiet::noisy();
+    let (_target, url) = serve_http("/simple");
+    let load = |more: &[&str]| {
+        let mut load = rxlab(&["load", &url, "--for", "50ms", "-c", "2"]);
+        load.args(more);
+        load
+    };
+    load(&["--expect-match", "."]).says(0, "errors      none");
+    load(&["--expect-match", "^no such$"]).says_all(5, &["unexpected body", "no match in `"]);
+    load(&["--expect-json", "/status=ok"]).says_all(5, &["unexpected body", "not JSON: `"]);
+    load(&["--expect-match", "(a"]).says(2, "invalid regular expression");
+    load(&["--expect-match", "a", "--expect-body", "a"]).says(2, "exclude each other");
 }
 
 #[test]

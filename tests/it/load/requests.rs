@@ -116,6 +116,34 @@ fn requests_have_the_given_method_headers_and_body() {
     }
 }
 
+/// A file of vegeta's, with two formats.
+#[test]
+fn targets_have_their_own_method_headers_and_body() {
+    let (url, requests) = recorder(5);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("text").to_owned()
+    };
+    let body = file("body", "first");
+    let json = r#"{"method": "PATCH", "url": "/b", "body": "b3RoZXI=", "header": {"X-B": ["2"]}}"#;
+    let list = file("targets", &format!("PUT {url}/a\nX-A: 1\n@{body}\n\n{json}\n"));
+    let load = ["load", &url, "--targets", &list, "--requests", "4", "-c", "1", "-H", "X-All: 0"];
+    rxlab(&load).says(0, "2 targets");
+    let texts: Vec<String> = requests.try_iter().collect();
+    let first = "PUT /a HTTP/1.1\r\nHost: ";
+    assert!(texts[0].starts_with(first) && texts[2].starts_with(first), "{texts:?}");
+    assert!(
+        texts[0].contains("\r\nX-All: 0\r\nX-A: 1\r\n") && texts[0].ends_with("\r\n\r\nfirst"),
+        "{texts:?}"
+    );
+    assert!(texts[1].starts_with("PATCH /b ") && texts[1].contains("\r\nX-B: 2\r\n"), "{texts:?}");
+    assert!(texts[1].ends_with("\r\n\r\nother"), "{texts:?}");
+    let bad = file("bad", "GET /a\n\nGET http://elsewhere/\n");
+    rxlab(&["load", &url, "--targets", &bad]).says(2, "line 3: ");
+}
+
 #[test]
 fn urls_of_a_list_are_requested_in_turn() {
     let (url, requests) = recorder(0);

@@ -42,6 +42,13 @@ fn results_are_written_read_and_merged() {
         .filter(|entry| matches!(entry.as_ref().expect("a log"), LogEntry::Interval(_)));
     assert_eq!(intervals.count(), 2);
 
+    // One row for each second, and every request in one of the bars.
+    let rows = file("seconds.csv");
+    let text = rxlab(&["load", &url, "--for", "1100ms", "--csv", &rows, "--histogram"]).exits(0);
+    assert!(text.contains(" % ####") && text.lines().all(|line| line.len() <= 80), "{text}");
+    let rows = std::fs::read_to_string(rows).expect("written");
+    assert_eq!((rows.lines().count(), rows.starts_with("at_s,seconds,requests,")), (3, true), "{rows}");
+
     // Merged exactly.
     for (name, report) in [("a", &open), ("b", &closed)] {
         std::fs::write(file(name), report.to_string()).expect("written");
@@ -67,6 +74,11 @@ fn results_are_written_read_and_merged() {
     }
     rxlab(&["merge", &file("d"), &file("e")]).says(2, "--seed");
     rxlab(&["merge", &file("d"), &file("f")]).exits(0);
+
+    // A run counts once, also within the result of others.
+    std::fs::write(file("m"), merged.to_string()).expect("written");
+    let text = rxlab(&["merge", &file("m"), &file("b")]).says(2, "the same run");
+    assert!(text.contains(&file("b")), "{text}");
 
     // A file that is not a result is named.
     std::fs::write(file("c"), "{}").expect("written");
@@ -101,7 +113,10 @@ fn invalid_combinations_of_options_are_code_2() {
         &["--hdr-log", "/no/such/folder/log"],
         // A search needs limits and no rate.
         &["--find-max"],
-        &["--slo", "p99<5ms"],
+        &["--slo", "p98<5ms"],
+        &["--connect-to", "elsewhere:127.0.0.1"],
+        &["--expect-rcode", "NXDOMAIN"],
+        &["--edns", "1232"],
         &["--find-max", "--slo", "p98<5ms"],
         &["--find-max", "--slo", "p99<5ms", "--rate", "5"],
         &["--find-max", "--slo", "p99<5ms", "--requests", "5"],

@@ -48,10 +48,7 @@ fn attack(address: SocketAddr, rate: Option<f64>) -> Interval {
     let start = Instant::now();
     let total = run_held(&spec, millis(300));
     assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
-    // These errors concern requests that were never sent.
-    let others = [ErrorClass::Connect, ErrorClass::Unsent];
-    let others: u64 = others.iter().filter_map(|class| total.errors.get(class)).sum();
-    let ended = total.requests + total.error_count() - others;
+    let ended = total.requests + total.error_count() - total.errors_not_sent;
     assert_eq!(total.sent, ended + total.in_flight, "a request was lost or made up: {total:?}");
     total
 }

@@ -49,3 +49,21 @@ fn doctor_and_a_live_trial_report_where_rps_wins() {
     let first = trial("first");
     first.or_else(|_| trial("second")).unwrap_or_else(|why| panic!("twice in a row: {why}"));
 }
+
+/// A virtual interface has no interrupt: each mask of a search once had the CPU that sends, and so receives.
+#[test]
+fn a_search_leaves_out_the_cpu_that_sends() {
+    require::needs!(netns);
+    let _alone = quiet::alone();
+    let range = Range::build(&RangeSpec { rules: RULES, ..RangeSpec::default() }).expect("built");
+    let _flood = Flood::start(&range, CpuId(0), 4).expect("started");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let server = range.server.path().display().to_string();
+    let flags =
+        ["trial", "run", "--search", "rps", "--nic", "srv0", "--live", "--plan-only", "--netns", &server];
+    let output = rxlab(&directory.path().join("state"), &flags).output().expect("rxlab runs");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    // With two CPUs there is one candidate, and the command that tries it.
+    assert!(text.contains("rps srv0/rx-0 = 1"), "{text}");
+    assert!(!text.contains("rps srv0/rx-0 = 0"), "{text}");
+}

@@ -4,7 +4,7 @@
 //! A mask never has the CPU that receives while another is there. Sizes of masks can be searched on from the listed ones:
 //! [`Candidates::sized`].
 
-mod masks;
+pub(super) mod masks;
 pub(super) mod seen;
 #[cfg(test)]
 mod tests;

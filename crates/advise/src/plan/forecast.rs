@@ -10,9 +10,10 @@ use super::moves::{Move, Shares, Steering};
 use super::prediction::{FIXED, predict};
 use super::spread::{even, hottest, readers};
 use super::step::rfs::has_flows;
+use super::throughput::{Throughput, Traffic};
 use rxlab_base::number::{count, plural};
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
-use rxlab_path::evidence::{TRAFFIC, foreign, irq_cpus, queue_packets, receiving};
+use rxlab_path::evidence::{TRAFFIC, busy, foreign, irq_cpus, queue_packets, receiving, room};
 use rxlab_path::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::Prediction;
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, interrupts, set_of};
@@ -33,7 +34,25 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
     let mut prediction = predict(rates, &moves).ok_or_else(nothing)?.at(packets).rounded();
     prediction.basis = basis;
     prediction.left_out = left_out(model, plan);
-    Ok(prediction)
+    Ok(match asked.throughput() {
+        Some(then) => with_throughput(prediction, rates, then).rounded(),
+        None => prediction,
+    })
+}
+
+/// The prediction with what is known of a sender whose packets are handed over: its other work grows with them.
+fn with_throughput(mut prediction: Prediction, rates: &Rates, then: Throughput) -> Prediction {
+    prediction.hottest_as_it_runs = rates.cpu(prediction.cpu).map_or(1.0, |cpu| room(busy(cpu)));
+    prediction.headroom_before.hottest = prediction.hottest_as_it_runs;
+    prediction.most_before = prediction.packets * prediction.headroom_before.fits();
+    prediction.headroom_after.hottest = then.fits;
+    prediction.most_after = prediction.packets * then.fits;
+    prediction.rate = Some(then.rate);
+    if let Some(range) = &mut prediction.range {
+        (range.hottest, range.fits) = (then.fits_range, then.fits_range);
+    }
+    prediction.overfull = None;
+    prediction
 }
 
 /// What interrupts of other network namespaces bring, and no plan moves: the packets of their CPUs that are not those of
@@ -134,6 +153,22 @@ impl<'a> Asked<'a> {
     fn is_about(&self, nic: &Nic) -> bool {
         let [now, then] = self.tables;
         self.named.contains(&nic.name) || now != then && nic.rx.iter().any(has_flows)
+    }
+
+    /// Packets/s with the plan, if it is about one mask of one virtual interface only.
+    fn throughput(&self) -> Option<Throughput> {
+        let mut nics = self.named.iter().filter_map(|name| self.model.nic(name));
+        let nic = nics.next().filter(|_| nics.next().is_none() && self.tables == [false; 2])?;
+        let wanted = |queue: &RxQueue| {
+            let target = Target::queue(&nic.name, QueueId::rx(queue.index));
+            Some(set_of(self.values.get(&(&target, "rps"))?)?.intersection(&self.masks))
+        };
+        let masks: Vec<CpuMask> = nic.rx.iter().map(wanted).collect::<Option<_>>()?;
+        let mask = masks.first().filter(|first| masks.iter().all(|mask| mask == *first))?;
+        if self.values.len() > masks.len() {
+            return None;
+        }
+        Traffic::new(self.model, self.rates, nic)?.with(mask)
     }
 
     /// The work that the queues of an interface bring, wherever their interrupts land.

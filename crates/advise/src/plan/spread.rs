@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::candidates::masks::best;
+use super::candidates::seen;
 use super::moves::Steering;
 use super::policy::objection_to_masks;
 use super::share::{HIGH_LOAD, Machine, Part, ShareOptions};
@@ -14,6 +16,7 @@ use super::step::rfs;
 use super::topology::CpuTopology;
 use super::{expected, forecast};
 use crate::diagnose::{before_steering, one_outer_flow, processing};
+use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::evidence::{by_threads, carrier, foreign, irq_cpus, queue_packets, receive_time};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
@@ -229,11 +232,19 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     // A guess is worth a trial only where it may relieve a busy CPU.
     let is_hot = of_hot_cpu(machine.model, machine.rates).is_some_and(|hot| hot.name == nic.name);
     let is_busy = nic.kind != NicKind::Device || is_hot;
-    let mut anywhere: CpuMask = match hottest(machine.rates) {
-        Some(cpu) => usable.difference(&cpu.into()),
-        None => usable.clone(),
-    };
-    let mut why = somewhere(nic, machine.rates, anywhere.len() > width);
+    let receiving = receiving(machine, nic);
+    let hottest: CpuMask = hottest(machine.rates).into_iter().collect();
+    let left_out = [&receiving, &hottest]
+        .into_iter()
+        .find(|cpus| !cpus.is_empty() && !usable.difference(cpus).is_empty());
+    let left_out = left_out.unwrap_or(&hottest);
+    let mut anywhere = usable.difference(left_out);
+    let mut why = somewhere(nic, left_out, anywhere.len() > width);
+    // Few CPUs may be better than all of them.
+    if let Some(best) = best(machine.model, machine.rates, nic).filter(|best| best.len() <= width) {
+        anywhere = best;
+        why = "with these most packets fit, by the costs of this host".to_owned();
+    }
     // The default of the network namespace was chosen for all of its virtual interfaces.
     let default =
         machine.model.settings.rps_default_mask.known().filter(|mask| {
@@ -248,10 +259,12 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     for (turn, (_, queue)) in homeless.enumerate() {
         let part = width.min(anywhere.len());
         let anywhere: CpuMask = anywhere.iter().cycle().skip(turn * part).take(part).copied().collect();
-        // The receiving CPU depends on where the senders run and on the mask itself: a mask of all CPUs but one,
-        // or of all, gains nothing from a change.
+        // A mask of all CPUs but one, or of all, gains nothing from a change; one without a CPU that receives may have been
+        // chosen because it is small.
         let is_sound = |current: &CpuMask| {
-            current.difference(usable).is_empty() && (part..=width).contains(&current.len())
+            let is_apart = !receiving.is_empty() && current.intersection(&receiving).is_empty();
+            let least = if is_apart { 1 } else { part };
+            current.difference(usable).is_empty() && (least..=width).contains(&current.len())
         };
         if queue.rps_cpus.known().is_some_and(|current| !is_sound(current)) {
             masks.insert(queue.index, (anywhere.clone(), why.clone()));
@@ -262,6 +275,15 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         PlannedSetting::new(set, why, Some(nic.address.clone()))
     });
     settings.collect()
+}
+
+/// CPUs that receive the packets of a virtual interface, as far as they are seen.
+fn receiving(machine: Machine<'_>, nic: &Nic) -> CpuMask {
+    if nic.kind != NicKind::Virtual {
+        return CpuMask::new();
+    }
+    let readers = seen::readers(machine.model, machine.rates, nic);
+    seen::receiving(machine.model, machine.rates, machine.topology, nic, &readers).into_iter().collect()
 }
 
 /// Reason for a mask that stays without the CPU of its interrupt.
@@ -282,17 +304,18 @@ pub(super) fn given(parts: &[Part<'_>]) -> CpuMask {
     with_part.fold(CpuMask::new(), |all, part| all.union(part.result(part.stays)))
 }
 
-/// Reason for handing the packets of a queue to these CPUs when the receiving CPU is not known.
-fn somewhere(nic: &Nic, rates: &Rates, is_cut: bool) -> String {
+/// Reason for handing the packets of a queue to these CPUs when it has no interrupt, or that is at an unknown CPU.
+fn somewhere(nic: &Nic, left_out: &CpuMask, is_cut: bool) -> String {
     let interrupt = match nic.kind {
         NicKind::Device => "the interrupt's CPU is unknown",
         NicKind::Virtual | NicKind::Loopback => "no interrupt",
     };
     let cpus = if is_cut { "the requested number of CPUs" } else { "every CPU" };
-    match hottest(rates) {
-        Some(cpu) => format!("{interrupt}: {cpus}, without CPU {cpu}, which receives the packets now"),
-        None => format!("{interrupt}: {cpus}"),
+    if left_out.is_empty() {
+        return format!("{interrupt}: {cpus}");
     }
+    let receives = if left_out.len() == 1 { "receives" } else { "receive" };
+    format!("{interrupt}: {cpus}, without {}, which {receives} the packets now", cpus_text(left_out))
 }
 
 /// The CPU that does most of the receive work: by packets, which a short interval does not distort.

@@ -44,7 +44,7 @@ const ASKED: [f64; 2] = [0.95, 1.2];
 const CROWDED: f64 = 1.5;
 
 /// Difference of rates that does not matter: the smaller mask is then the better one.
-const EQUAL: f64 = 0.02;
+pub(super) const EQUAL: f64 = 0.02;
 
 /// Largest mask that is considered: with more targets, each is interrupted for nearly every packet.
 const LARGEST: usize = 64;
@@ -81,7 +81,7 @@ pub(super) struct Traffic<'a> {
     /// Seconds of a target for each packet, without interrupts.
     taking: f64,
     /// True if what was received is answered.
-    is_answered: bool,
+    pub(super) is_answered: bool,
     costs: HandOver,
 }
 

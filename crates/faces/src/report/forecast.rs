@@ -111,13 +111,15 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         0 => String::new(),
         more => format!("  and {more} more CPUs (--json has all)\n"),
     };
-    let fits = prediction.range.map(|range| range.fits.map(|fits| fits * prediction.packets));
-    let most_after = match fits {
-        Some([low, high]) => format!("{} to {}", grouped(low as u64), grouped(high as u64)),
-        None => grouped(prediction.most_after as u64),
+    // Without a figure, the next line says why.
+    let fits = prediction.fits().map(|fits| fits.map(|fits| grouped((fits * prediction.packets) as u64)));
+    let with_it = match fits {
+        Some([low, high]) if low != high => format!(", {low} to {high} with it"),
+        Some([low, _]) => format!(", {low} with it"),
+        None => String::new(),
     };
     let rates = format!(
-        "today {}, at most {} without the plan, {most_after} with it",
+        "today {}, at most {} without the plan{with_it}",
         grouped(prediction.packets as u64),
         grouped(prediction.most_before as u64),
     );

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rxlab_base::number::times;
 use rxlab_base::units::CpuId;
 use rxlab_setting::Prediction;
 use rxlab_stats::design::Phase;
@@ -96,14 +97,21 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
         .map(|(cpu, _)| format!("CPU {cpu} {:.0} -> {:.0} %", a.on(*cpu) * 100.0, all.after(*cpu) * 100.0));
     let shown: Vec<String> = shown.collect();
     let verdict = match prediction.range {
-        // A predicted range is either right or wrong.
-        Some(range) => {
+        // What was promised is either right or wrong; what was not promised is neither.
+        Some(_) => {
             let scale = all.scale(prediction);
-            let holds = |[low, high]: [f64; 2], cpu| {
+            let loads = prediction.loads().into_iter().map(|(cpu, _, [low, high])| {
                 (low * scale - ROUNDING..=high * scale + ROUNDING).contains(&all.after(cpu))
-            };
-            let inside = holds(range.after, prediction.cpu) && holds(range.busiest, prediction.busiest);
-            if inside { "inside the range".to_owned() } else { "outside the range".to_owned() }
+            });
+            // Traffic may have differed since the sample, so it is the growth that is compared.
+            let grown = b.packets / a.packets * prediction.packets;
+            let rate = prediction.rate.map(|[low, high]| (low..=high).contains(&grown));
+            let kept: Vec<bool> = loads.chain(rate).collect();
+            match kept.iter().all(|kept| *kept) {
+                _ if kept.is_empty() => "nothing to compare".to_owned(),
+                true => "inside the range".to_owned(),
+                false => "outside the range".to_owned(),
+            }
         }
         None => {
             let off = |of: &dyn Fn(&Both) -> f64| {
@@ -124,10 +132,14 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
             )
         }
     };
+    let grown = match prediction.rate {
+        Some(_) => format!(", packets/s {}", times(b.packets / a.packets)),
+        None => String::new(),
+    };
     Some(PredictedAndMeasured {
         predicted: prediction.to_string(),
         measured: format!(
-            "{}, total {:+.0} % (softirq time for the packets of arm A); {verdict}",
+            "{}, total {:+.0} % (softirq time for the packets of arm A){grown}; {verdict}",
             shown.join(", "),
             all.total_change() * 100.0,
         ),
@@ -182,14 +194,25 @@ mod tests {
     #[test]
     fn measured_for_the_same_packets() {
         let both = compare(&record()).expect("both are there");
-        assert_eq!(
-            both.predicted,
-            "CPU 0 46 -> 0 to over 100 %, CPU 1 0 -> 16 to over 100 %, total -66 to +670 %"
-        );
+        assert_eq!(both.predicted, "cannot be predicted here; a trial tells");
         assert_eq!(
             both.measured,
-            "CPU 0 46 -> 20 %, CPU 1 0 -> 60 %, total +74 % (softirq time for the packets of arm A); inside the range"
+            "CPU 0 46 -> 20 %, CPU 1 0 -> 60 %, total +74 % (softirq time for the packets of arm A); nothing to compare"
         );
+    }
+
+    /// The sample had five times the packets of arm A: a quarter more is then what counts.
+    #[test]
+    fn promised_packets_are_compared() {
+        let mut record = record();
+        let mut compared = |rate| {
+            record.prediction.as_mut().expect("a prediction").rate = Some(rate);
+            let both = compare(&record).expect("both are there");
+            (both.predicted, both.measured.rsplit(", ").next().unwrap_or_default().to_owned())
+        };
+        let inside = ("packets/s 1.2x to 1.8x".to_owned(), "packets/s 1.2x; inside the range".to_owned());
+        assert_eq!(compared([6e5, 9e5]), inside);
+        assert_eq!(compared([7e5, 9e5]).1, "packets/s 1.2x; outside the range");
     }
 
     /// 20 and 60 % where 18 and 50 were predicted, one pair in two by 5 points more.

@@ -337,6 +337,17 @@ pub fn planned(planned: &Planned, margin: f64) -> String {
     format!("slots of {slot} differ by {noise} without a change (sampled for {sampled}): {takes}")
 }
 
+/// What a trial of `pairs` pairs can prove within `time`, in one line; `None` without a sample.
+pub fn within(time: Duration, pairs: usize, planned: Option<&Planned>) -> Option<String> {
+    let planned = planned?;
+    let (time, slot) = (format_duration(time), format_duration(Duration::from_secs_f64(planned.measure_s)));
+    let shows = match planned.detectable {
+        Some(least) => format!("4 of 5 such trials show a change of {}", number::share(least)),
+        None => "that is too few to show even a change of 100 %".to_owned(),
+    };
+    Some(format!("{time} have room for {} with slots of {slot}: {shows}", number::plural(pairs, "pair")))
+}
+
 /// The time with each length of slots that was compared, in one line; `None` if there was no choice.
 pub fn lengths(planned: &Planned, margin: f64) -> Option<String> {
     let each = planned.lengths.iter().map(|length| {

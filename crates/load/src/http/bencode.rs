@@ -5,16 +5,19 @@ use rxlab_base::units::digits;
 /// Key of a tracker's reason for refusing.
 const FAILURE: &[u8] = b"failure reason";
 
-/// True if a complete response has a failure reason; `None` if it is not a bencoded dictionary.
-pub(super) fn is_failure(text: &[u8]) -> Option<bool> {
+/// The failure reason of a complete response, if it has one; `None` if it is not a bencoded dictionary.
+pub(super) fn failure(text: &[u8]) -> Option<Option<&[u8]>> {
     let mut rest = text.strip_prefix(b"d")?;
-    let mut is_failure = false;
+    let mut failure = None;
     loop {
         if let Some(end) = rest.strip_prefix(b"e") {
-            return end.is_empty().then_some(is_failure);
+            return end.is_empty().then_some(failure);
         }
         let (key, behind) = string(rest)?;
-        is_failure |= key == FAILURE;
+        if key == FAILURE {
+            // A number is a reason as well, if not one in words.
+            failure = Some(string(behind).map_or(&b""[..], |(reason, _)| reason));
+        }
         rest = skip(behind)?;
     }
 }
@@ -59,18 +62,19 @@ fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::is_failure;
+    use super::failure;
 
     #[test]
     fn answers_of_trackers() {
-        for (text, failure) in [
-            ("d8:completei1e10:incompletei0e8:intervali1800e5:peers6:abcdefe", Some(false)),
-            ("d5:peersld2:ip9:127.0.0.14:porti-1eeee", Some(false)),
-            ("d14:failure reason12:unregisterede", Some(true)),
-            ("d8:intervali9e5:peers0:14:failure reason1:xe", Some(true)),
+        for (text, expected) in [
+            ("d8:completei1e10:incompletei0e8:intervali1800e5:peers6:abcdefe", Some(None)),
+            ("d5:peersld2:ip9:127.0.0.14:porti-1eeee", Some(None)),
+            ("d14:failure reason12:unregisterede", Some(Some("unregistered"))),
+            ("d8:intervali9e5:peers0:14:failure reason1:xe", Some(Some("x"))),
+            ("d14:failure reasoni1ee", Some(Some(""))),
             // The words within a value are not a key.
-            ("d15:warning message14:failure reasone", Some(false)),
-            ("de", Some(false)),
+            ("d15:warning message14:failure reasone", Some(None)),
+            ("de", Some(None)),
             ("dee", None),
             ("d", None),
             ("d1:ae", None),
@@ -81,10 +85,11 @@ mod tests {
             ("<html>", None),
             ("", None),
         ] {
-            assert_eq!(is_failure(text.as_bytes()), failure, "{text}");
+            let expected = expected.map(|reason: Option<&str>| reason.map(str::as_bytes));
+            assert_eq!(failure(text.as_bytes()), expected, "{text}");
         }
         assert_eq!(
-            is_failure(format!("d1:a{}", "l".repeat(1_000_000)).as_bytes()),
+            failure(format!("d1:a{}", "l".repeat(1_000_000)).as_bytes()),
             None,
             "deep, and no stack is used"
         );
@@ -93,12 +98,12 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_an_answer_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = is_failure(&bytes);
+            let _ = failure(&bytes);
         }
 
         #[test]
         fn near_answers_are_an_answer_or_none(text in "d([0-9]{1,2}:[a-e]{0,9}|i-?[0-9]{0,3}e|l|d|e){0,12}") {
-            let _ = is_failure(text.as_bytes());
+            let _ = failure(text.as_bytes());
         }
     }
 }

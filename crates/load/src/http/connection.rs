@@ -11,20 +11,28 @@ use socket2::Socket;
 use super::peer::Peer;
 use super::transport::Transport;
 use super::wire::{Received, Unopened, Wire};
-use crate::clock::{MILLISECOND, Nanos};
+use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::error_class::ErrorClass;
+use crate::event::Event;
 use crate::poller::Poller;
+use crate::reasons::Failure;
 use crate::spec::Spec;
 use crate::tally::Tally;
 
 /// First wait before a connection is reopened; doubles with each consecutive failure.
 const FIRST_BACKOFF: Nanos = 5 * MILLISECOND;
 const LAST_BACKOFF: Nanos = 320 * MILLISECOND;
+/// First wait after the server closed a connection that no request was sent on; doubles each time until one carries a
+/// second request, and so shows that it lasts.
+const FIRST_IDLE: Nanos = 100 * MILLISECOND;
+const LAST_IDLE: Nanos = 10 * SECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Closed {
         retry_at: Nanos,
+        /// Closed by the server without a request outstanding: may be reopened before `retry_at` for a request that is due.
+        idle_since: Option<Nanos>,
     },
     Connecting {
         since: Nanos,
@@ -47,6 +55,8 @@ pub(super) struct Connection<W> {
     pub(super) phase: Phase,
     /// In the engine's queue of connections with room for a request.
     pub(super) queued: bool,
+    /// In the engine's queue of connections that were closed idle.
+    pub(super) is_dormant: bool,
     /// Moment since which there is room for a request; `None` without room or connection.
     pub(super) free_since: Option<Nanos>,
     pub(super) wire: W,
@@ -54,20 +64,27 @@ pub(super) struct Connection<W> {
     number: usize,
     single: bool,
     backoff: Nanos,
+    /// Wait after an idle close.
+    idle_wait: Nanos,
+    /// Requests sent since it was opened.
+    carried: usize,
 }
 
 impl<W: Wire> Connection<W> {
     /// Connection `number` of the session, closed.
     pub(super) fn new(number: usize, spec: &Spec, requests: &W::Requests) -> Self {
         Self {
-            phase: Phase::Closed { retry_at: 0 },
+            phase: Phase::Closed { retry_at: 0, idle_since: None },
             queued: false,
+            is_dormant: false,
             free_since: None,
             wire: W::new(number, spec, requests),
             socket: None,
             number,
             single: spec.is_single(),
             backoff: 0,
+            idle_wait: 0,
+            carried: 0,
         }
     }
 
@@ -101,14 +118,14 @@ impl<W: Wire> Connection<W> {
         };
         match begin() {
             Ok((socket, transport)) => {
-                self.socket = Some(socket);
+                (self.socket, self.carried) = (Some(socket), 0);
                 self.wire.open(transport);
                 self.phase = Phase::Connecting { since: now };
                 Ok(())
             }
             Err(error) if peer.is_full(&error) => {
                 // The listener is busy, not gone.
-                self.phase = Phase::Closed { retry_at: now + FIRST_BACKOFF };
+                self.phase = Phase::Closed { retry_at: now + FIRST_BACKOFF, idle_since: None };
                 self.free_since = None;
                 Err(error)
             }
@@ -153,6 +170,12 @@ impl<W: Wire> Connection<W> {
         self.close(now, requests);
     }
 
+    /// Adds requests; see [`Wire::request`].
+    pub(super) fn request(&mut self, count: usize, from: Nanos, now: Nanos, requests: &W::Requests) {
+        self.carried = self.carried.saturating_add(count);
+        self.wire.request(count, from, now, requests);
+    }
+
     /// Reads and counts responses; see [`Wire::receive`].
     pub(super) fn receive(
         &mut self,
@@ -180,40 +203,73 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    /// Gives up the connection. The cause (`class`) is counted for the requests it affects: the oldest if it
+    /// Gives up the connection. The cause is counted for the requests it affects: the oldest if it
     /// concerns a single response, those that have waited longer than `timeout` for a timeout, else all
     /// outstanding ones.
     pub(super) fn fail(
         &mut self,
-        class: ErrorClass,
+        failure: Failure,
         now: Nanos,
         timeout: Nanos,
         requests: &W::Requests,
         tally: &mut Tally,
     ) {
-        match (class, self.wire.outstanding()) {
-            // A connection for one request fails with it; any other has no requests while it connects.
-            (ErrorClass::Connect, _) | (ErrorClass::Tls, 0) => tally.error(class, 1),
+        let (class, outstanding) = (failure.class, self.wire.outstanding());
+        // An announced end is no idle close.
+        let is_idle = self.phase == Phase::Open && outstanding == 0 && class != ErrorClass::Discarded;
+        match (class, outstanding) {
+            (ErrorClass::Connect | ErrorClass::Tls, 0) => {
+                tally.failed_for(failure, 1);
+                tally.not_sent += 1;
+            }
+            // Bytes that answer nothing, such as a line end too many behind the last body.
+            (ErrorClass::Garbage, 0) => tally.event(Event::Unsolicited),
             (_, 0) => {}
             (ErrorClass::Garbage | ErrorClass::Truncated, count) => {
-                tally.error(class, 1);
-                tally.error(ErrorClass::Closed, count - 1);
+                tally.failed_for(failure, 1);
+                let behind = "given up behind a response that was cut off or invalid";
+                tally.failed_for(Failure::new(ErrorClass::Closed, behind), count - 1);
             }
             (ErrorClass::Timeout, count) => {
                 let mut rest = count;
+                if let Some(reason) = self.wire.partial() {
+                    tally.reasons.count(class, reason, 1);
+                }
                 for (from, overdue) in self.wire.overdue(now, timeout) {
                     tally.timed_out(overdue, now.saturating_sub(from));
                     rest -= overdue;
                 }
-                tally.error(ErrorClass::Closed, rest);
+                let behind = "given up behind a request that timed out";
+                tally.failed_for(Failure::new(ErrorClass::Closed, behind), rest);
             }
-            (_, count) => tally.error(class, count),
+            (_, count) => tally.failed_for(failure, count),
         }
-        self.close(now, requests);
+        if is_idle && !self.single {
+            self.close_idle(now, requests);
+        } else {
+            self.close(now, requests);
+        }
+    }
+
+    /// Closes the socket of a connection that the server ended without a request outstanding on it.
+    pub(super) fn close_idle(&mut self, now: Nanos, requests: &W::Requests) {
+        match self.carried {
+            0 => self.idle_wait = (self.idle_wait * 2).clamp(FIRST_IDLE, LAST_IDLE),
+            1 => {}
+            _ => self.idle_wait = 0,
+        }
+        self.shut(requests);
+        self.phase = Phase::Closed { retry_at: now + self.idle_wait, idle_since: Some(now) };
     }
 
     /// Closes the socket; if the connection has responded, the next may be opened at once.
     pub(super) fn close(&mut self, now: Nanos, requests: &W::Requests) {
+        self.shut(requests);
+        self.phase = Phase::Closed { retry_at: now + self.backoff, idle_since: None };
+        self.backoff = (self.backoff * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
+    }
+
+    fn shut(&mut self, requests: &W::Requests) {
         if let Some(socket) = self.socket.take().filter(|_| self.single) {
             // The response is complete: waiting for an orderly end would block the port for a minute, which
             // is what happens without the option.
@@ -221,8 +277,6 @@ impl<W: Wire> Connection<W> {
         }
         self.wire.reset(requests);
         self.free_since = None;
-        self.phase = Phase::Closed { retry_at: now + self.backoff };
-        self.backoff = (self.backoff * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
     }
 }
 
@@ -242,7 +296,7 @@ mod tests {
         connection.wire.request(3, 10, 10, &block);
         connection.wire.request(2, 50, 50, &block);
         let mut tally = Tally::new();
-        connection.fail(ErrorClass::Timeout, 40, 20, &block, &mut tally);
+        connection.fail(ErrorClass::Timeout.into(), 40, 20, &block, &mut tally);
         assert_eq!(tally.errors, [(ErrorClass::Timeout, 3), (ErrorClass::Closed, 2)].into());
         assert_eq!(tally.given_up.len(), 3, "they took at least their age");
         assert_eq!((connection.wire.outstanding(), connection.waits_since()), (0, None));

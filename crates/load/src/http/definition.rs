@@ -17,6 +17,7 @@ use crate::poller::Poller;
 use crate::protocol::{Definition, Opened};
 use crate::session::LoadError;
 use crate::spec::Spec;
+use crate::target::Target;
 use crate::thread::{WARM_UP, Worker};
 use crate::trust;
 use crate::url::Url;
@@ -73,12 +74,18 @@ impl Definition for Http {
             "--unix",
             "--ca",
             "--insecure",
+            "--cert",
+            "--key",
+            "--tls-resume",
             "--method",
             "--header",
             "--body",
             "--urls",
+            "--targets",
             "--expect-status",
             "--expect-body",
+            "--expect-match",
+            "--expect-json",
             "--announce",
         ]
     }
@@ -89,9 +96,10 @@ impl Definition for Http {
             "--urls gives the paths: give the URL itself without a path",
         )?;
         refuse_if(
-            !spec.url.tls && (spec.ca.is_some() || spec.insecure),
-            "--ca and --insecure are for https:// only",
+            !spec.url.tls && (spec.ca.is_some() || spec.insecure || spec.cert.is_some() || spec.tls_resume),
+            "--ca, --insecure, --cert and --tls-resume are for https:// only",
         )?;
+        refuse_if(spec.cert.is_some() != spec.key.is_some(), "--cert and --key need each other")?;
         if !is_method(&spec.method) {
             return range("--method", "a word such as GET, and not CONNECT".to_owned(), spec.method.clone());
         }
@@ -100,18 +108,44 @@ impl Definition for Http {
         if let Some(path) = spec.paths.iter().find(|path| !is_path(path)) {
             return range("paths", "paths such as /a?b".to_owned(), path.clone());
         }
-        for path in std::iter::once(&spec.url.path).chain(&spec.paths) {
+        refuse_if(
+            !spec.targets.is_empty()
+                && (spec.url.path != "/"
+                    || !spec.paths.is_empty()
+                    || spec.method != "GET"
+                    || !spec.body.is_empty()),
+            "--targets gives method, path and body: give none of them by other options",
+        )?;
+        refuse_if(
+            spec.targets.iter().any(|target| target.method == "HEAD"),
+            "--targets does not work with HEAD: give --method HEAD, with --urls for several paths",
+        )?;
+        let wrong = |target: &&Target| !is_path(&target.path) || !is_method(&target.method);
+        if let Some(target) = spec.targets.iter().find(wrong) {
+            let found = format!("{} {}", target.method, target.path);
+            return range("targets", "methods with paths such as GET /a?b".to_owned(), found);
+        }
+        let targets = spec.targets.iter().map(|target| &target.path);
+        for path in std::iter::once(&spec.url.path).chain(&spec.paths).chain(targets) {
             Template::parse(path)?;
         }
+        let expected = [
+            spec.expect_body.is_some(),
+            spec.expect_match.is_some(),
+            spec.expect_json.is_some(),
+            spec.announce,
+        ];
+        let expected = expected.into_iter().filter(|is_given| *is_given).count();
         refuse_if(
-            (spec.expect_body.is_some() || spec.announce) && spec.method == "HEAD",
-            "--expect-body and --announce do not work with HEAD: no body",
+            expected > 0 && spec.method == "HEAD",
+            "--expect-body, --expect-match, --expect-json and --announce do not work with HEAD: no body",
         )?;
         refuse_if(
-            spec.expect_body.is_some() && spec.announce,
-            "--expect-body and --announce exclude each other",
+            expected > 1,
+            "--expect-body, --expect-match, --expect-json and --announce exclude each other",
         )?;
         refuse_if(spec.http2 && spec.no_keepalive, "--no-keepalive does not work with --http2")?;
+        refuse_if(spec.http2 && !spec.targets.is_empty(), "--targets does not work with --http2")?;
         if spec.http2 {
             Messages::check(spec)?;
         }
@@ -148,7 +182,7 @@ enum Requests {
 /// Prepares the requests of `spec`, and TLS if it is used.
 pub(crate) fn prepare(spec: &Spec) -> Result<Shared, String> {
     let protocol: &[u8] = if spec.http2 { b"h2" } else { b"http/1.1" };
-    let setup = || Setup::new(trust::config(spec)?, &spec.url.host, protocol);
+    let setup = || Setup::new(trust::config(spec)?, spec, protocol);
     let requests = match spec.http2 {
         false => Requests::Http1(Arc::new(block(spec))),
         true => Requests::Http2(Arc::new(Messages::new(spec))),

@@ -17,8 +17,10 @@ use super::tls::Setup;
 use super::wire::{Received, Wire};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::destination::Destination;
+#[cfg(test)]
 use crate::error_class::ErrorClass;
 use crate::poller::{Poller, Ready};
+use crate::reasons::Failure;
 use crate::schedule::Schedule;
 use crate::spec::Spec;
 use crate::tally::{Tally, Unanswered};
@@ -67,6 +69,8 @@ pub(super) struct HttpEngine<W: Wire> {
     period: Nanos,
     /// Open loop: connections with room for a request; first come, first served.
     free: VecDeque<usize>,
+    /// Open loop: connections that were closed idle, to be reopened when a request is due and none is free.
+    dormant: VecDeque<usize>,
     /// Open loop: more may be due than one turn could send, or count as unsent.
     is_behind: bool,
     /// Connections whose input was not read to its end.
@@ -106,6 +110,7 @@ impl<W: Wire> HttpEngine<W> {
             period: sweep_period(spec.timeout_ns()),
             connections: (first..first + count).map(connection).collect(),
             free: VecDeque::with_capacity(count),
+            dormant: VecDeque::new(),
             is_behind: false,
             unread: Vec::new(),
             answered: Vec::with_capacity(ANSWERS_A_ROUND),
@@ -165,7 +170,7 @@ impl<W: Wire> HttpEngine<W> {
                 }
             }
             match connection.phase {
-                Phase::Open if flags.intersects(ENDING) => connection.close(now, &self.requests),
+                Phase::Open if flags.intersects(ENDING) => connection.close_idle(now, &self.requests),
                 Phase::Open if flags.contains(EventFlags::IN) => self.unread.push(index),
                 _ => {}
             }
@@ -192,9 +197,11 @@ impl<W: Wire> HttpEngine<W> {
         match connection.phase {
             Phase::Closed { .. } => {}
             Phase::Connecting { .. } | Phase::Greeting { .. } => {
+                let waiting = connection.wire.outstanding();
                 match connection.connected(&self.requests, now) {
                     Ok(false) => {}
                     Ok(true) => {
+                        tally.resumed += u64::from(connection.wire.is_resumed());
                         tally.opened += 1;
                         self.reached = now;
                         tally.handshakes += u64::from(self.peer.tls.is_some());
@@ -209,7 +216,8 @@ impl<W: Wire> HttpEngine<W> {
                         }
                     }
                     Err((class, error)) => {
-                        tally.failed(class, &error, 1);
+                        tally.failed(class, &error, waiting.max(1));
+                        tally.not_sent += u64::from(waiting == 0);
                         self.again(index, now, tally);
                     }
                 }
@@ -219,7 +227,7 @@ impl<W: Wire> HttpEngine<W> {
                     match connection.wire.flush(&self.requests) {
                         Ok(false) => {}
                         Ok(true) => self.unread.push(index),
-                        Err(class) => return self.refused(index, class, now, tally),
+                        Err(failure) => return self.refused(index, failure, now, tally),
                     }
                 }
                 if flags.intersects(EventFlags::IN | ENDING) {
@@ -231,10 +239,10 @@ impl<W: Wire> HttpEngine<W> {
 
     /// The peer takes no more of a request. It may have responded before it had read all (RFC 9112 9.5): that response lies
     /// in the socket, also after a reset.
-    pub(super) fn refused(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
+    pub(super) fn refused(&mut self, index: usize, failure: Failure, now: Nanos, tally: &mut Tally) {
         self.receive(index, true, now, tally);
         if self.connections[index].phase == Phase::Open {
-            self.fail(index, class, now, tally);
+            self.fail(index, failure, now, tally);
         }
     }
 
@@ -244,7 +252,7 @@ impl<W: Wire> HttpEngine<W> {
         match connection.receive(&mut self.reader, &self.poller, to_the_end, now, tally) {
             Received::All => {}
             Received::More => self.unread.push(index),
-            Received::Ended(class) => return self.fail(index, class, self.poller.now(), tally),
+            Received::Ended(failure) => return self.fail(index, failure, self.poller.now(), tally),
         }
         if self.schedule.is_some() {
             return self.supply(index, self.poller.now(), tally);
@@ -287,7 +295,8 @@ impl<W: Wire> Engine for HttpEngine<W> {
         // Even without an appointment: the time in between is how long the loop worked.
         let mut now = self.poller.now();
         let mut until = (now + self.period).min(self.deadlines.first()).min(self.retries.first());
-        let due = self.schedule.as_ref().filter(|_| !self.free.is_empty()).map(Schedule::next);
+        let is_ready = !self.free.is_empty() || !self.dormant.is_empty();
+        let due = self.schedule.as_ref().filter(|_| is_ready).map(Schedule::next);
         if let Some(due) = due {
             until = until.min(due);
         }
@@ -342,7 +351,7 @@ impl<W: Wire> Engine for HttpEngine<W> {
             unanswered.add_sent(count, from, now);
         }
         if let Some(schedule) = &self.schedule {
-            let is_free = self.free.iter().any(|index| self.connections[*index].free_since.is_some());
+            let is_free = self.free.iter().chain(&self.dormant).any(|index| self.is_free(*index));
             unanswered.add_due(schedule.late(now), is_free, now);
         }
         unanswered

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use httparse::ParserConfig;
 
-use super::response::{Malformed, Response};
+use super::response::Response;
 use rxlab_base::units::digits;
 
 /// Fields for which there is room without an allocation: most responses have a tenth of them.
@@ -20,18 +20,27 @@ pub(super) enum Body {
     UntilClose,
 }
 
-/// Takes what clients in use take: lines folded in the way of RFC 2616 (RFC 9112 5.2 has a user agent read them as one), and
-/// a space before the colon.
+/// Last transfer coding of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coding {
+    None,
+    Chunked,
+    Other,
+}
+
+/// Takes what clients in use take: lines folded in the way of RFC 2616 (RFC 9112 5.2 has a user agent read them as one), a
+/// space before the colon, and lines that are no fields, which browsers pass over.
 fn reader() -> ParserConfig {
     let mut config = ParserConfig::default();
     config.allow_obsolete_multiline_headers_in_responses(true);
     config.allow_spaces_after_header_name_in_responses(true);
+    config.ignore_invalid_headers_in_responses(true);
     config
 }
 
 /// Reads a head, from the status line to the empty line. `bodyless`: it responds to HEAD, so no body follows
 /// whatever it says, and without a length the connection stays open.
-pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body), Malformed> {
+pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body), &'static str> {
     // 3 KiB, which are not cleared first.
     let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
@@ -44,28 +53,42 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
     }
     match read {
         Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-        _ => return Err(Malformed),
+        Err(httparse::Error::HeaderName) => return Err("invalid field name"),
+        Err(httparse::Error::HeaderValue) => return Err("invalid field value"),
+        Err(httparse::Error::TooManyHeaders) => return Err("more than 5000 fields"),
+        _ => return Err("invalid status line"),
     }
-    let (Some(status), Some(version)) = (parsed.code, parsed.version) else { return Err(Malformed) };
-    // 101 changes the protocol, which the load never requests.
-    if !(100..1_000).contains(&status) || status == 101 {
-        return Err(Malformed);
+    let (Some(status), Some(version)) = (parsed.code, parsed.version) else {
+        return Err("invalid status line");
+    };
+    match status {
+        101 => return Err("another protocol (101), which was not asked for"),
+        100..1_000 => {}
+        _ => return Err("invalid status"),
     }
-    let (mut close, mut keep, mut length, mut chunked) = (false, false, None, false);
+    let (mut close, mut keep, mut length, mut coding) = (false, false, None, Coding::None);
     for header in parsed.headers.iter() {
         let value = header.value.trim_ascii();
         if header.name.eq_ignore_ascii_case("content-length") {
-            let value: u64 = std::str::from_utf8(value).ok().and_then(digits).ok_or(Malformed)?;
-            if length.is_some_and(|known| known != value) {
-                return Err(Malformed);
+            // A list of the same value is that value (RFC 9110 8.6).
+            for value in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+                let value: Option<u64> = std::str::from_utf8(value).ok().and_then(digits);
+                let value = value.ok_or("invalid Content-Length")?;
+                if length.is_some_and(|known| known != value) {
+                    return Err("two different values of Content-Length");
+                }
+                length = Some(value);
             }
-            length = Some(value);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            // The load offers no coding, so only `chunked` is valid.
-            if !value.eq_ignore_ascii_case(b"chunked") || chunked {
-                return Err(Malformed);
+            // What is within the chunks is not looked at. `identity` is that of RFC 2616: no coding.
+            for name in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+                coding = match coding {
+                    Coding::Chunked => return Err("a coding behind chunked in Transfer-Encoding"),
+                    _ if name.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
+                    coding if name.eq_ignore_ascii_case(b"identity") => coding,
+                    _ => Coding::Other,
+                };
             }
-            chunked = true;
         } else if header.name.eq_ignore_ascii_case("connection") {
             for token in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
                 close |= token.eq_ignore_ascii_case(b"close");
@@ -74,13 +97,32 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
         }
     }
     let empty = bodyless || status < 200 || status == 204 || status == 304;
-    let body = match (empty, chunked, length) {
-        (true, _, _) => Body::Sized(0),
-        // It overrides the length (RFC 9112 6.3).
-        (_, true, _) => Body::Chunked,
-        (_, false, Some(length)) => Body::Sized(length),
-        (_, false, None) => Body::UntilClose,
+    let body = match (empty, coding, length) {
+        (true, ..) => Body::Sized(0),
+        // A coding overrides the length (RFC 9112 6.3).
+        (_, Coding::Chunked, _) => Body::Chunked,
+        (_, Coding::None, Some(length)) => Body::Sized(length),
+        (_, Coding::None | Coding::Other, _) => Body::UntilClose,
     };
     let last = close || (version == 0 && !keep) || body == Body::UntilClose;
     Ok((Response { status, last, error: None }, body))
+}
+
+/// Bytes of an invalid head that are read before its fault shows.
+pub(super) fn fault_at(head: &[u8]) -> usize {
+    let is_valid = |length: usize| {
+        let mut parsed = httparse::Response::new(&mut []);
+        let mut fields = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
+        reader().parse_response_with_uninit_headers(&mut parsed, &head[..length], &mut fields).is_ok()
+    };
+    let (mut good, mut bad) = (0, head.len());
+    while good + 1 < bad {
+        let middle = good.midpoint(bad);
+        if is_valid(middle) {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    good
 }

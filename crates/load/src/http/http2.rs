@@ -28,6 +28,7 @@ use crate::Random;
 use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
 use crate::poller::Poller;
+use crate::reasons::Failure;
 use crate::spec::Spec;
 use crate::status::Statuses;
 use crate::tally::Tally;
@@ -42,6 +43,10 @@ pub(super) struct Streams {
     slots: Vec<Slot>,
     /// Slots without a request.
     free: Vec<usize>,
+    /// Slots with requests that wait for the connection to open.
+    queued: Vec<usize>,
+    /// TLS resumed an earlier session.
+    is_resumed: bool,
     /// Slots whose stream has something new.
     woken: Arc<Mutex<Vec<usize>>>,
     meter: Meter,
@@ -60,8 +65,8 @@ enum State {
     /// The server has not shown yet that it speaks HTTP/2.
     Opening(Pin<Box<dyn Future<Output = std::io::Result<Open>>>>),
     Open(Box<Open>),
-    /// The connection is at its end: the class of the requests that are outstanding.
-    Ended(ErrorClass),
+    /// The connection is at its end: why the requests that are outstanding have failed.
+    Ended(Failure),
 }
 
 struct Open {
@@ -82,6 +87,8 @@ struct Slot {
 
 enum Stream {
     Free,
+    /// Requested before the connection was open.
+    Queued,
     /// No stream could be opened for it.
     Failed(h2::Error),
     Head(ResponseFuture),
@@ -118,6 +125,8 @@ impl Wire for Streams {
             state: State::Closed,
             slots: Vec::new(),
             free: Vec::new(),
+            queued: Vec::new(),
+            is_resumed: false,
             woken: Arc::default(),
             meter: Meter::default(),
             good: spec.expect_status.clone(),
@@ -139,6 +148,7 @@ impl Wire for Streams {
             let State::Greeting(transport) = std::mem::replace(&mut self.state, State::Closed) else {
                 unreachable!("it was one")
             };
+            self.is_resumed = transport.is_resumed();
             if !transport.is_agreed(b"h2") {
                 let error = std::io::Error::new(ErrorKind::InvalidData, "the server does not offer HTTP/2");
                 return Err((ErrorClass::Tls, error));
@@ -165,8 +175,16 @@ impl Wire for Streams {
         }
     }
 
+    fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
     fn outstanding(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    fn partial(&self) -> Option<String> {
+        None
     }
 
     /// No more than the server allows at the same time, and none once it has announced the end (GOAWAY).
@@ -205,30 +223,16 @@ impl Wire for Streams {
 
     fn request(&mut self, count: usize, from: Nanos, now: Nanos, messages: &Messages) {
         for _ in 0..count {
-            let State::Open(open) = &mut self.state else { return };
-            let head = messages.head(self.turn, &mut self.random);
-            self.turn = self.turn.wrapping_add(1);
-            let body = messages.body();
-            let stream = match open.send.send_request(head, body.is_empty()) {
-                Ok((response, mut stream)) => match body.is_empty() {
-                    true => Stream::Head(response),
-                    false => match stream.send_data(body, true) {
-                        Ok(()) => Stream::Head(response),
-                        Err(error) => Stream::Failed(error),
-                    },
-                },
-                Err(error) => Stream::Failed(error),
-            };
             let slot = self.free_slot();
             let place = &mut self.slots[slot];
-            (place.stream, place.from, place.sent) = (stream, from, now);
-            place.check.begin();
-            // Its first look leaves its waker there.
-            place.waker.wake_by_ref();
+            (place.stream, place.from, place.sent) = (Stream::Queued, from, now);
+            self.queued.push(slot);
         }
+        self.start_queued(messages);
     }
 
-    fn flush(&mut self, _messages: &Messages) -> Result<bool, ErrorClass> {
+    fn flush(&mut self, messages: &Messages) -> Result<bool, Failure> {
+        self.start_queued(messages);
         self.meter.refill();
         self.poll();
         Ok(self.meter.is_spent() || matches!(self.state, State::Ended(_)) || !self.woken().is_empty())
@@ -255,8 +259,8 @@ impl Wire for Streams {
             }
         }
         tally.bytes += self.meter.take_bytes();
-        match self.state {
-            State::Ended(class) => Received::Ended(class),
+        match &self.state {
+            State::Ended(failure) => Received::Ended(failure.clone()),
             _ if self.meter.is_spent() => Received::More,
             _ => Received::All,
         }
@@ -264,6 +268,7 @@ impl Wire for Streams {
 
     fn reset(&mut self, _messages: &Messages) {
         self.state = State::Closed;
+        self.queued.clear();
         self.free.clear();
         self.slots.iter_mut().for_each(|slot| slot.stream = Stream::Free);
         self.free.extend(0..self.slots.len());
@@ -299,6 +304,30 @@ fn unopened(error: h2::Error) -> std::io::Error {
 }
 
 impl Streams {
+    /// Sends the requests that waited for the connection to open, if it is.
+    fn start_queued(&mut self, messages: &Messages) {
+        let State::Open(open) = &mut self.state else { return };
+        for slot in self.queued.drain(..) {
+            let head = messages.head(self.turn, &mut self.random);
+            self.turn = self.turn.wrapping_add(1);
+            let body = messages.body();
+            let place = &mut self.slots[slot];
+            place.stream = match open.send.send_request(head, body.is_empty()) {
+                Ok((response, mut stream)) => match body.is_empty() {
+                    true => Stream::Head(response),
+                    false => match stream.send_data(body, true) {
+                        Ok(()) => Stream::Head(response),
+                        Err(error) => Stream::Failed(error),
+                    },
+                },
+                Err(error) => Stream::Failed(error),
+            };
+            place.check.begin();
+            // Its first look leaves its waker there.
+            place.waker.wake_by_ref();
+        }
+    }
+
     fn taken(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().filter(|slot| !matches!(slot.stream, Stream::Free))
     }
@@ -328,10 +357,15 @@ impl Streams {
         let State::Open(open) = &mut self.state else { return };
         if let Poll::Ready(end) = Pin::new(&mut open.connection).poll(&mut context()) {
             self.state = State::Ended(match end {
-                Ok(()) => ErrorClass::Closed,
-                Err(error) if error.is_io() => ErrorClass::Reset,
-                Err(error) if error.is_go_away() && error.is_remote() => ErrorClass::Closed,
-                Err(_) => ErrorClass::Garbage,
+                Ok(()) => Failure::new(ErrorClass::Closed, "end of the stream"),
+                Err(error) => {
+                    let class = match () {
+                        () if error.is_io() => ErrorClass::Reset,
+                        () if error.is_go_away() && error.is_remote() => ErrorClass::Closed,
+                        () => ErrorClass::Garbage,
+                    };
+                    Failure::new(class, reason(&error))
+                }
             });
         }
     }
@@ -347,9 +381,7 @@ impl Streams {
                 *heard = true;
             }
             Err(error) => {
-                let class = class(&error);
-                tally.error(class, 1);
-                tally.reasons.count(class, reason(&error), 1);
+                tally.failed_for(Failure::new(class(&error), reason(&error)), 1);
             }
         }
         self.give_back(slot);
@@ -366,7 +398,7 @@ impl Slot {
         let mut context = Context::from_waker(&self.waker);
         loop {
             match &mut self.stream {
-                Stream::Free => return None,
+                Stream::Free | Stream::Queued => return None,
                 Stream::Failed(_) => {
                     let Stream::Failed(error) = std::mem::replace(&mut self.stream, Stream::Free) else {
                         unreachable!("it was one")

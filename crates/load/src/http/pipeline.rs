@@ -6,7 +6,6 @@ use super::block::Block;
 use super::outgoing::Outgoing;
 use super::reader::Learned;
 use super::response::{Malformed, Parser, Response, Truncated};
-use super::tls::BROKEN;
 use super::transport::Transport;
 use super::waiting::Waiting;
 use super::wire::{Received, Unopened, Wire};
@@ -14,6 +13,7 @@ use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
 use crate::event::Event;
 use crate::poller::Poller;
+use crate::reasons::Failure;
 use crate::spec::Spec;
 use crate::tally::Tally;
 
@@ -67,8 +67,16 @@ impl Wire for Pipeline {
         greeted.map_err(|error| (ErrorClass::Tls, error))
     }
 
+    fn is_resumed(&self) -> bool {
+        self.transport.as_ref().is_some_and(Transport::is_resumed)
+    }
+
     fn outstanding(&self) -> usize {
         self.waiting.len()
+    }
+
+    fn partial(&self) -> Option<String> {
+        self.parser.partial()
     }
 
     fn room(&mut self, depth: usize) -> usize {
@@ -96,7 +104,7 @@ impl Wire for Pipeline {
         self.outgoing.take(count, block);
     }
 
-    fn flush(&mut self, block: &Block) -> Result<bool, ErrorClass> {
+    fn flush(&mut self, block: &Block) -> Result<bool, Failure> {
         let Some(transport) = &mut self.transport else { return Ok(false) };
         loop {
             let pending = self.outgoing.pending(block);
@@ -107,10 +115,10 @@ impl Wire for Pipeline {
                 Ok(written) => self.outgoing.written(written, block),
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
-                Err(_) => return Err(ErrorClass::Reset),
+                Err(errno) => return Err(transport.failure(errno)),
             }
         }
-        transport.flush().map(|()| false).map_err(|_| ErrorClass::Reset)
+        transport.flush().map(|()| false).map_err(|errno| transport.failure(errno))
     }
 
     fn receive(
@@ -133,8 +141,8 @@ impl Wire for Pipeline {
                     let is_short = length < reader.buffer.len() && transport.is_empty_after_a_short_read();
                     let input = &reader.buffer[..length];
                     tally.bytes += length as u64;
-                    if let Err(class) = self.answers(input, &mut reader.learned, now, tally, heard) {
-                        return Received::Ended(class);
+                    if let Err(failure) = self.answers(input, &mut reader.learned, now, tally, heard) {
+                        return Received::Ended(failure);
                     }
                     if is_short && !to_the_end {
                         return Received::All;
@@ -142,8 +150,7 @@ impl Wire for Pipeline {
                 }
                 Err(Errno::AGAIN) => return Received::All,
                 Err(Errno::INTR) => {}
-                Err(BROKEN) => return Received::Ended(ErrorClass::Tls),
-                Err(_) => return Received::Ended(ErrorClass::Reset),
+                Err(errno) => return Received::Ended(transport.failure(errno)),
             }
         }
         Received::More
@@ -166,24 +173,25 @@ impl Pipeline {
         now: Nanos,
         tally: &mut Tally,
         heard: &mut bool,
-    ) -> Result<(), ErrorClass> {
+    ) -> Result<(), Failure> {
         loop {
             match learned.next(&mut self.parser, &mut input) {
                 Ok(Some((count, response))) => self.answer(count, response, now, tally, heard)?,
                 Ok(None) => return Ok(()),
-                Err(Malformed) => return Err(ErrorClass::Garbage),
+                Err(Malformed) => {
+                    return Err(Failure { class: ErrorClass::Garbage, reason: self.parser.reason() });
+                }
             }
         }
     }
 
-    /// The stream has ended: counts a response that ends with it, and returns the class of the rest.
-    fn end(&mut self, now: Nanos, tally: &mut Tally, heard: &mut bool) -> ErrorClass {
+    /// The stream has ended: counts a response that ends with it, and returns why the rest has failed.
+    fn end(&mut self, now: Nanos, tally: &mut Tally, heard: &mut bool) -> Failure {
+        let closed = || Failure::new(ErrorClass::Closed, "end of the stream");
         match self.parser.finish() {
-            Ok(None) => ErrorClass::Closed,
-            Ok(Some(response)) => {
-                self.answer(1, response, now, tally, heard).err().unwrap_or(ErrorClass::Closed)
-            }
-            Err(Truncated) => ErrorClass::Truncated,
+            Ok(None) => closed(),
+            Ok(Some(response)) => self.answer(1, response, now, tally, heard).err().unwrap_or_else(closed),
+            Err(Truncated) => Failure { class: ErrorClass::Truncated, reason: self.parser.reason() },
         }
     }
 
@@ -195,21 +203,22 @@ impl Pipeline {
         now: Nanos,
         tally: &mut Tally,
         heard: &mut bool,
-    ) -> Result<(), ErrorClass> {
+    ) -> Result<(), Failure> {
         while count > 0 {
             let Some((from, taken)) = self.waiting.take(count) else {
                 tally.event(Event::Unsolicited);
-                return Err(ErrorClass::Closed);
+                return Err(ErrorClass::Closed.into());
             };
-            tally.answered(response.status, response.error, taken, now.saturating_sub(from));
+            let failure = response.error.map(|class| Failure { class, reason: self.parser.reason() });
+            tally.answered(response.status, failure, taken, now.saturating_sub(from));
             count -= taken;
         }
         *heard = true;
         if response.last {
             // Requests behind the last response are never answered.
-            Err(ErrorClass::Discarded)
+            Err(ErrorClass::Discarded.into())
         } else if self.single {
-            Err(ErrorClass::Closed)
+            Err(ErrorClass::Closed.into())
         } else {
             Ok(())
         }
@@ -235,7 +244,8 @@ mod tests {
     }
 
     fn read(wire: &mut Pipeline, input: &[u8], now: u64, tally: &mut Tally) -> Result<(), ErrorClass> {
-        wire.answers(input, &mut Learned::default(), now, tally, &mut false)
+        let read = wire.answers(input, &mut Learned::default(), now, tally, &mut false);
+        read.map_err(|failure| failure.class)
     }
 
     /// The 408 of a server that closes an idle connection was once a failed request.

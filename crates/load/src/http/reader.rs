@@ -22,6 +22,8 @@ impl Parser {
 pub(super) struct Learned {
     answer: Repeated,
     response: Response,
+    /// Its reason, if it is not as expected.
+    reason: Option<String>,
 }
 
 impl Learned {
@@ -36,6 +38,9 @@ impl Learned {
         if start {
             let count = self.answer.take(input, usize::MAX);
             if count > 0 {
+                if self.response.error.is_some() {
+                    parser.set_reason(&self.reason);
+                }
                 return Ok(Some((count, self.response)));
             }
         }
@@ -46,6 +51,7 @@ impl Learned {
             && self.answer.learn(&before[..before.len() - input.len()])
         {
             self.response = response;
+            self.reason = parser.reason().filter(|_| response.error.is_some());
         }
         Ok(response.map(|response| (1, response)))
     }

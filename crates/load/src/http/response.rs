@@ -6,8 +6,9 @@
 use memchr::memchr;
 
 use super::body::Check;
-use super::head::{Body, read_head};
+use super::head::{Body, fault_at, read_head};
 use crate::error_class::ErrorClass;
+use crate::reasons::{Failure, shown};
 use crate::status::Statuses;
 
 /// Longest status line plus fields, as curl has it.
@@ -77,6 +78,10 @@ pub(super) struct Parser {
     /// Statuses that count as success.
     good: Statuses,
     check: Check,
+    /// Bytes of this response in earlier reads.
+    read: u64,
+    /// Why the last response is not as expected, or what is wrong with its bytes.
+    reason: Option<String>,
 }
 
 impl Parser {
@@ -84,13 +89,24 @@ impl Parser {
     /// no error.
     pub(super) fn new(bodyless: bool, good: Statuses, check: Check) -> Self {
         let (state, response, head) = (State::Head, Response::default(), Vec::new());
-        Self { state, response, head, line: 0, line_return: false, bodyless, good, check }
+        Self {
+            state,
+            response,
+            head,
+            line: 0,
+            line_return: false,
+            bodyless,
+            good,
+            check,
+            read: 0,
+            reason: None,
+        }
     }
 
     /// Starts another stream; an unfinished response is dropped.
     pub(super) fn reset(&mut self) {
         self.head.clear();
-        (self.state, self.line, self.line_return) = (State::Head, 0, false);
+        (self.state, self.line, self.line_return, self.read) = (State::Head, 0, false, 0);
     }
 
     /// True if the next byte is the first of a response.
@@ -101,12 +117,68 @@ impl Parser {
     /// Takes bytes off the front of `input` until a response is complete, or the input is used up (`None`).
     /// After an error and after the last response the rest is swallowed.
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Response>, Malformed> {
-        let result = self.step(input);
-        if result.is_err() {
-            self.state = State::Over;
-            *input = &[];
+        let before = *input;
+        match self.step(input) {
+            Ok(response) => {
+                let taken = (before.len() - input.len()) as u64;
+                self.read = if response.is_some() { 0 } else { self.read + taken };
+                Ok(response)
+            }
+            Err(why) => {
+                self.fault(why, before, input);
+                self.state = State::Over;
+                *input = &[];
+                Err(Malformed)
+            }
         }
-        result
+    }
+
+    /// Why the last response is not as expected, or what is wrong with its bytes; `None` if its status says it.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.reason.clone()
+    }
+
+    /// The reason of a response recognized as one that was read before.
+    pub(super) fn set_reason(&mut self, reason: &Option<String>) {
+        self.reason.clone_from(reason);
+    }
+
+    /// What has arrived of a response that is not complete; `None` without any of it.
+    pub(super) fn partial(&self) -> Option<String> {
+        self.place(self.state)
+    }
+
+    fn place(&self, state: State) -> Option<String> {
+        match state {
+            State::Head if self.head.is_empty() => None,
+            State::Head => Some("within the head".to_owned()),
+            State::Sized(_) => Some("within the body, before its announced length".to_owned()),
+            State::UntilClose => {
+                Some("within a body without a length, before the end of the stream".to_owned())
+            }
+            State::Over => None,
+            _ => Some("within a chunked body".to_owned()),
+        }
+    }
+
+    /// Keeps what is wrong with the response in `before`, of which `rest` is not taken yet: where, and how it begins.
+    fn fault(&mut self, why: &str, before: &[u8], rest: &[u8]) {
+        let taken = before.len() - rest.len();
+        let (at, begin) = match self.state {
+            // A head is kept until it is complete.
+            State::Head => {
+                let mut head = std::mem::take(&mut self.head);
+                head.extend_from_slice(rest);
+                (fault_at(&head) as u64, shown(&head))
+            }
+            // Elsewhere the faulty byte was taken.
+            _ => {
+                let last = taken.saturating_sub(1);
+                (self.read + last as u64, shown(&before[last..]))
+            }
+        };
+        let whose = if self.state == State::Head { "it begins" } else { "there is" };
+        self.reason = Some(format!("{why} at byte {at}; {whose} `{begin}`"));
     }
 
     /// The stream has ended. A response without a length ends with it.
@@ -118,11 +190,14 @@ impl Parser {
             }
             State::Over => Ok(None),
             State::Head if self.head.is_empty() => Ok(None),
-            _ => Err(Truncated),
+            state => {
+                self.reason = self.place(state);
+                Err(Truncated)
+            }
         }
     }
 
-    fn step(&mut self, input: &mut &[u8]) -> Result<Option<Response>, Malformed> {
+    fn step(&mut self, input: &mut &[u8]) -> Result<Option<Response>, &'static str> {
         loop {
             let Some(&first) = input.first() else { return Ok(None) };
             match self.state {
@@ -147,7 +222,7 @@ impl Parser {
                         (b'\r' | b';' | b' ' | b'\t', _) if digits > 0 => {
                             State::ChunkExtension { size, length: 0 }
                         }
-                        _ => return Err(Malformed),
+                        _ => return Err("invalid chunk size"),
                     };
                 }
                 State::ChunkExtension { size, length } => {
@@ -155,7 +230,7 @@ impl Parser {
                     self.state = match first {
                         b'\n' => chunk(size),
                         _ if length < MAX_EXTRA => State::ChunkExtension { size, length: length + 1 },
-                        _ => return Err(Malformed),
+                        _ => return Err("chunk extension above 16 KiB"),
                     };
                 }
                 State::ChunkData(left) => {
@@ -169,14 +244,14 @@ impl Parser {
                     self.state = match (first, carriage_return) {
                         (b'\r', false) => State::ChunkEnd { carriage_return: true },
                         (b'\n', _) => State::ChunkSize { size: 0, digits: 0 },
-                        _ => return Err(Malformed),
+                        _ => return Err("no line end after a chunk"),
                     };
                 }
                 State::Trailer { line, length } => {
                     *input = &input[1..];
                     self.state = match first {
                         b'\n' if line == 0 => return Ok(Some(self.complete())),
-                        _ if length >= MAX_EXTRA => return Err(Malformed),
+                        _ if length >= MAX_EXTRA => return Err("trailer above 16 KiB"),
                         b'\n' => State::Trailer { line: 0, length: length + 1 },
                         b'\r' => State::Trailer { line, length: length + 1 },
                         _ => State::Trailer { line: line + 1, length: length + 1 },
@@ -192,7 +267,9 @@ impl Parser {
 
     /// Sets the error of the now complete response.
     fn judge(&mut self) {
-        self.response.error = judge(self.response.status, &self.good, &self.check);
+        let failure = judge(self.response.status, &self.good, &self.check);
+        self.response.error = failure.as_ref().map(|failure| failure.class);
+        self.reason = failure.and_then(|failure| failure.reason);
     }
 
     fn complete(&mut self) -> Response {
@@ -202,29 +279,38 @@ impl Parser {
     }
 
     /// Collects a head and reads it; returns the state after it, `None` while its end is missing.
-    fn head(&mut self, input: &mut &[u8]) -> Result<Option<State>, Malformed> {
+    fn head(&mut self, input: &mut &[u8]) -> Result<Option<State>, &'static str> {
         let end = self.find_end(input);
         let part = end.unwrap_or(input.len());
         if self.head.len() + part > MAX_HEAD {
-            return Err(Malformed);
+            return Err("head above 300 KiB");
         }
         // Detect garbage by its first bytes, not when the connection times out.
         let start = self.head.iter().chain(&input[..part]).take(7);
         if !start.eq(b"HTTP/1.".iter().take(self.head.len() + part)) {
-            return Err(Malformed);
+            return Err("not an HTTP/1 response");
         }
         if end.is_none() || !self.head.is_empty() {
             self.head.extend_from_slice(&input[..part]);
         }
+        let whole = *input;
         let fresh = &input[..part];
         *input = &input[part..];
         if end.is_none() {
             return Ok(None);
         }
         let read = read_head(if self.head.is_empty() { fresh } else { &self.head }, self.bodyless);
+        let (response, body) = match read {
+            Ok(read) => read,
+            Err(why) => {
+                // `fault` adds the rest from the input.
+                *input = whole;
+                self.head.truncate(self.head.len().saturating_sub(part));
+                return Err(why);
+            }
+        };
         // Keeps its capacity: a response that arrives in two reads needs no allocation.
         self.head.clear();
-        let (response, body) = read?;
         self.response = response;
         self.check.begin();
         Ok(Some(match body {
@@ -267,15 +353,16 @@ impl Parser {
     }
 }
 
-/// Error class of a complete response, if its status is not `good` or its body not as expected.
-pub(super) fn judge(status: u16, good: &Statuses, check: &Check) -> Option<ErrorClass> {
-    match status {
-        status if good.has(status) => check.error(),
-        ..300 => Some(ErrorClass::Status2xx),
-        300..400 => Some(ErrorClass::Status3xx),
-        400..500 => Some(ErrorClass::Status4xx),
-        _ => Some(ErrorClass::Status5xx),
-    }
+/// Why a complete response is not as expected, if its status is not `good` or its body another.
+pub(super) fn judge(status: u16, good: &Statuses, check: &Check) -> Option<Failure> {
+    let class = match status {
+        status if good.has(status) => return check.failure(),
+        ..300 => ErrorClass::Status2xx,
+        300..400 => ErrorClass::Status3xx,
+        400..500 => ErrorClass::Status4xx,
+        _ => ErrorClass::Status5xx,
+    };
+    Some(class.into())
 }
 
 fn chunk(size: u64) -> State {

@@ -1,6 +1,6 @@
 //! TLS of a connection: the handshake, and bytes between the socket and the HTTP above it.
 //!
-//! Every connection makes a full handshake: with session resumption its cost would depend on the run
+//! Every connection makes a full handshake unless the load asks for resumption: its cost would depend on the connections
 //! before.
 
 use std::io::{ErrorKind, Read, Write};
@@ -10,11 +10,16 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 use socket2::Socket;
+
+use crate::spec::Spec;
 
 /// Returned by [`Tls::read`] if the peer violates the TLS protocol.
 pub(super) const BROKEN: Errno = Errno::PROTO;
+
+/// Servers whose sessions are kept; a load has one.
+const SESSIONS: usize = 8;
 
 /// State shared by all connections of a load.
 #[derive(Debug, Clone)]
@@ -24,13 +29,17 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// For connections to `host` that carry `protocol` (its ALPN name). Fails if `host` is not a valid server name.
-    pub(crate) fn new(mut config: ClientConfig, host: &str, protocol: &[u8]) -> Result<Self, String> {
+    /// For connections to the host of `spec` that carry `protocol` (its ALPN name). Fails if it is not a valid server name.
+    pub(crate) fn new(mut config: ClientConfig, spec: &Spec, protocol: &[u8]) -> Result<Self, String> {
+        let host = &spec.url.host;
         let name = match host.parse::<IpAddr>() {
             Ok(address) => ServerName::from(address),
-            Err(_) => ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?,
+            Err(_) => ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?,
         };
-        config.resumption = Resumption::disabled();
+        config.resumption = match spec.tls_resume {
+            true => Resumption::in_memory_sessions(SESSIONS),
+            false => Resumption::disabled(),
+        };
         config.alpn_protocols = vec![protocol.to_vec()];
         Ok(Self { config: Arc::new(config), name })
     }
@@ -39,12 +48,19 @@ impl Setup {
 /// State of one connection.
 pub(super) struct Tls {
     connection: ClientConnection,
+    /// Violation that [`Tls::read`] found, or the alert that it received.
+    pub(super) violation: Option<String>,
 }
 
 impl Tls {
     pub(super) fn new(setup: &Setup) -> std::io::Result<Self> {
         let connection = ClientConnection::new(Arc::clone(&setup.config), setup.name.clone());
-        connection.map(|connection| Self { connection }).map_err(std::io::Error::other)
+        connection.map(|connection| Self { connection, violation: None }).map_err(std::io::Error::other)
+    }
+
+    /// True if the handshake resumed an earlier session.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Protocol that the server has chosen (ALPN).
@@ -61,7 +77,10 @@ impl Tls {
             }
             match self.receive(socket) {
                 Ok(true) => {}
-                Ok(false) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(false) => {
+                    let why = "the server ended the connection within the handshake";
+                    return Err(std::io::Error::new(ErrorKind::InvalidData, why));
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => {
                     // Send the alert to the peer as well, if it still listens.
@@ -75,7 +94,9 @@ impl Tls {
     /// Reads once from the socket; `false` at its end.
     fn receive(&mut self, mut socket: &Socket) -> std::io::Result<bool> {
         let length = self.connection.read_tls(&mut socket)?;
-        self.connection.process_new_packets().map_err(std::io::Error::other)?;
+        // An answer, if not a good one.
+        let invalid = |error| std::io::Error::new(ErrorKind::InvalidData, error);
+        self.connection.process_new_packets().map_err(invalid)?;
         Ok(length > 0)
     }
 
@@ -124,8 +145,11 @@ impl Tls {
                     return Err(match error.kind() {
                         ErrorKind::WouldBlock => Errno::AGAIN,
                         ErrorKind::Interrupted => Errno::INTR,
-                        ErrorKind::Other | ErrorKind::InvalidData => BROKEN,
-                        _ => Errno::CONNRESET,
+                        ErrorKind::Other | ErrorKind::InvalidData => {
+                            self.violation = Some(error.to_string());
+                            BROKEN
+                        }
+                        _ => Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET),
                     });
                 }
             }

@@ -6,7 +6,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::Socket;
 
-use super::tls::{Setup, Tls};
+use super::tls::{BROKEN, Setup, Tls};
+use crate::error_class::ErrorClass;
+use crate::reasons::Failure;
 
 /// Reads and writes without waiting: [`Errno::AGAIN`] where the socket is not ready.
 pub(super) struct Transport {
@@ -30,6 +32,19 @@ impl Transport {
     /// False if the server has chosen another protocol than `protocol` for this connection (ALPN); true without TLS.
     pub(super) fn is_agreed(&self, protocol: &[u8]) -> bool {
         self.tls.as_ref().is_none_or(|tls| tls.protocol() == Some(protocol))
+    }
+
+    /// True if TLS resumed an earlier session.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_resumed())
+    }
+
+    /// Why a read or write failed with `errno`.
+    pub(super) fn failure(&mut self, errno: Errno) -> Failure {
+        match self.tls.as_mut().and_then(|tls| tls.violation.take()).filter(|_| errno == BROKEN) {
+            Some(violation) => Failure::new(ErrorClass::Tls, violation),
+            None => Failure::new(ErrorClass::Reset, errno.to_string()),
+        }
     }
 
     /// Reads once into `buffer`. `Ok(0)` is the end of the stream.

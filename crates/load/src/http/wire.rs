@@ -6,18 +6,19 @@ use super::transport::Transport;
 use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
 use crate::poller::Poller;
+use crate::reasons::Failure;
 use crate::spec::Spec;
 use crate::tally::Tally;
 
 /// State of the reading of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Received {
     /// All that had arrived was read; an event announces more.
     All,
     /// There may be more: the other connections get their turn first.
     More,
-    /// The connection is at its end or broken. The class is that of the requests outstanding on it.
-    Ended(ErrorClass),
+    /// The connection is at its end or broken. The failure is that of the requests outstanding on it.
+    Ended(Failure),
 }
 
 /// A connection that could not be opened, with its class and the reason.
@@ -40,8 +41,14 @@ pub(super) trait Wire: Sized {
     /// once the socket is connected.
     fn greet(&mut self) -> Result<bool, Unopened>;
 
+    /// True if TLS resumed an earlier session.
+    fn is_resumed(&self) -> bool;
+
     /// Requests sent and not answered.
     fn outstanding(&self) -> usize;
+
+    /// What has arrived of the response to the oldest request, if not all; `None` without any of it.
+    fn partial(&self) -> Option<String>;
 
     /// Requests that can be added, if at most `depth` may be outstanding.
     fn room(&mut self, depth: usize) -> usize;
@@ -59,13 +66,13 @@ pub(super) trait Wire: Sized {
     /// returns false: the connection has to be given up.
     fn expire(&mut self, now: Nanos, timeout: Nanos, tally: &mut Tally) -> bool;
 
-    /// Adds requests to be written; their latency counts from `from`. Must not be called with more than
-    /// [`Wire::room`] says.
+    /// Adds requests to be written, once it is open; their latency counts from `from`. Must not be called with more than
+    /// [`Wire::room`] says, or one if it is not open yet.
     fn request(&mut self, count: usize, from: Nanos, now: Nanos, requests: &Self::Requests);
 
     /// Writes as much as the socket accepts; the rest follows when it is writable again. True if something was read
     /// meanwhile, so that [`Wire::receive`] must follow without an event.
-    fn flush(&mut self, requests: &Self::Requests) -> Result<bool, ErrorClass>;
+    fn flush(&mut self, requests: &Self::Requests) -> Result<bool, Failure>;
 
     /// Reads and counts responses up to a short read; with `to_the_end` until nothing is left. Sets `heard` with the first
     /// of them.

@@ -1,4 +1,4 @@
-//! Queries to a name server (RFC 1035), with recursion desired and without EDNS.
+//! Queries to a name server (RFC 1035), with recursion desired, and with EDNS if asked for.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -11,6 +11,8 @@ use crate::destination::Destination;
 use crate::error_class::ErrorClass;
 use crate::poller::Poller;
 use crate::protocol::{Definition, Opened};
+use crate::rcode::{self, Rcodes};
+use crate::reasons::Failure;
 use crate::session::LoadError;
 use crate::spec::Spec;
 use crate::thread::Worker;
@@ -54,16 +56,19 @@ impl Definition for Dns {
     }
 
     fn options(&self) -> &'static [&'static str] {
-        &["--urls"]
+        &["--urls", "--expect-rcode", "--edns"]
     }
 
     fn check(&self, spec: &Spec) -> Result<(), SpecError> {
         check_depth(spec)?;
+        if let Some(size) = spec.edns.filter(|size| *size < MIN_EDNS) {
+            return range("--edns", format!("{MIN_EDNS} to 65535 bytes"), size.to_string());
+        }
         refuse_if(
             !spec.paths.is_empty() && spec.url.path != "/",
             "--urls gives the names: give the URL itself without a name",
         )?;
-        let wrong = spec.targets().iter().find(|path| path.parse::<DnsQuestion>().is_err());
+        let wrong = spec.all_paths().iter().find(|path| path.parse::<DnsQuestion>().is_err());
         wrong.map_or(Ok(()), |path| {
             range("the name to query", "as in dns://HOST/NAME?type=A".to_owned(), path.clone())
         })
@@ -72,11 +77,13 @@ impl Definition for Dns {
     fn open(&self, worker: &Worker, destination: &Destination, poller: Poller) -> Result<Opened, LoadError> {
         let Worker { spec, index, session, .. } = worker;
         let question = |path: &String| -> DnsQuestion { path.parse().expect("a spec was checked") };
-        let questions = spec.targets().iter().map(question).collect();
-        exchange(worker, destination, poller, DnsTalk::new(questions, *session, spec.part(*index).0))
+        let questions = spec.all_paths().iter().map(question).collect();
+        exchange(worker, destination, poller, DnsTalk::new(spec, questions, *session, spec.part(*index).0))
     }
 }
 
+/// Smallest size that EDNS can allow (RFC 6891 6.2.3).
+const MIN_EDNS: u16 = 512;
 /// Longest name, in wire format.
 const MAX_NAME: usize = 255;
 const MAX_LABEL: usize = 63;
@@ -89,6 +96,8 @@ struct DnsQuestion {
 }
 
 const CLASS_IN: u16 = 1;
+/// Type of the record of EDNS.
+const OPT: u16 = 41;
 
 /// Record types by name; any other can be given as `TYPE` and its number (RFC 3597).
 const TYPES: [(&str, u16); 16] = [
@@ -174,14 +183,17 @@ const RCODE: u16 = 0xf;
 struct DnsTalk {
     /// Queried in turn; not empty.
     questions: Vec<DnsQuestion>,
+    good: Rcodes,
+    edns: Option<u16>,
     salt: u16,
     /// Number of the first flow within the session.
     first: usize,
 }
 
 impl DnsTalk {
-    fn new(questions: Vec<DnsQuestion>, session: u64, first: usize) -> Self {
-        Self { questions, salt: (session ^ (session >> 20)) as u16, first }
+    fn new(spec: &Spec, questions: Vec<DnsQuestion>, session: u64, first: usize) -> Self {
+        let (good, edns) = (spec.expect_rcode.clone(), spec.edns);
+        Self { questions, good, edns, salt: (session ^ (session >> 20)) as u16, first }
     }
 
     /// Each flow starts one further down the list.
@@ -194,14 +206,16 @@ impl DnsTalk {
 /// Judges a datagram as a response to the query of a path such as `/example.com?type=AAAA`: a good response
 /// has no class; `None` is not a response to it. Its id is ignored.
 pub fn dns_answer(datagram: &[u8], path: &str) -> Option<Option<ErrorClass>> {
-    judge(datagram, &path.parse::<DnsQuestion>().ok()?.wire)
+    let failure = judge(datagram, &path.parse::<DnsQuestion>().ok()?.wire, &Rcodes::default())?;
+    Some(failure.map(|failure| failure.class))
 }
 
 /// Returns the query, of those numbered `waiting` or before them, that a datagram answers; a query's number
 /// is its id, modulo 2^16.
 pub fn hear_name_server(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
     let question = |path: &str| path.parse::<DnsQuestion>().expect("a question");
-    let mut dns = DnsTalk::new(vec![question("/a.example"), question("/b.example?type=AAAA")], 0, 0);
+    let spec = Spec::new("dns://h/".parse().expect("a URL"));
+    let mut dns = DnsTalk::new(&spec, vec![question("/a.example"), question("/b.example?type=AAAA")], 0, 0);
     match dns.hear(0, waiting, datagram, 0) {
         Heard::Answer(number, _) => Some(number),
         _ => None,
@@ -209,7 +223,7 @@ pub fn hear_name_server(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
 }
 
 /// Judges a response to the query in `asked`; `None` if it is not a response to it.
-fn judge(answer: &[u8], asked: &[u8]) -> Option<Option<ErrorClass>> {
+fn judge(answer: &[u8], asked: &[u8], good: &Rcodes) -> Option<Option<Failure>> {
     let word = |at: usize| Some(u16::from_be_bytes(*answer.get(at..)?.first_chunk()?));
     let (flags, questions) = (word(2)?, word(4)?);
     let rcode = flags & RCODE;
@@ -230,32 +244,41 @@ fn judge(answer: &[u8], asked: &[u8]) -> Option<Option<ErrorClass>> {
         0 if rcode != 0 => {}
         _ => return None,
     }
-    Some(match rcode {
-        0 if flags & CUT_OFF != 0 => Some(ErrorClass::Truncated),
-        0 => None,
-        2 => Some(ErrorClass::Servfail),
-        3 => Some(ErrorClass::Nxdomain),
-        5 => Some(ErrorClass::Refused),
-        _ => Some(ErrorClass::OtherRcode),
-    })
+    let class = match rcode {
+        _ if good.has(rcode) && flags & CUT_OFF == 0 => return Some(None),
+        _ if good.has(rcode) => ErrorClass::Truncated,
+        2 => ErrorClass::Servfail,
+        3 => ErrorClass::Nxdomain,
+        5 => ErrorClass::Refused,
+        _ => ErrorClass::OtherRcode,
+    };
+    let reason = (class == ErrorClass::OtherRcode).then(|| rcode::name(rcode));
+    Some(Some(Failure { class, reason }))
 }
 
 impl Talk for DnsTalk {
     fn ask(&mut self, flow: usize, number: u64, _now: Nanos, out: &mut Vec<u8>) {
         let id = self.salt ^ number as u16;
-        // One question, no records.
-        for word in [id, RECURSION_DESIRED, 1, 0, 0, 0] {
+        // One question, and at most the record of EDNS.
+        for word in [id, RECURSION_DESIRED, 1, 0, 0, u16::from(self.edns.is_some())] {
             out.extend_from_slice(&word.to_be_bytes());
         }
         out.extend_from_slice(self.question(flow, number));
+        if let Some(size) = self.edns {
+            // The root as its name, the size as its class, version 0, no flags, no options.
+            out.push(0);
+            for word in [OPT, size, 0, 0, 0] {
+                out.extend_from_slice(&word.to_be_bytes());
+            }
+        }
     }
 
     fn hear(&mut self, flow: usize, waiting: Range<u64>, datagram: &[u8], _now: Nanos) -> Heard {
         let Some(id) = datagram.first_chunk() else { return Heard::Foreign };
         let id = u16::from_be_bytes(*id) ^ self.salt;
         let Some(number) = number_of(u64::from(id), 16, &waiting) else { return Heard::Foreign };
-        match judge(datagram, self.question(flow, number)) {
-            Some(class) => Heard::Answer(number, class),
+        match judge(datagram, self.question(flow, number), &self.good) {
+            Some(failure) => Heard::Answer(number, failure),
             None => Heard::Foreign,
         }
     }
@@ -265,12 +288,17 @@ impl Talk for DnsTalk {
 mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
-    use super::{CUT_OFF, DnsQuestion, DnsTalk, Heard, MAX_NAME, RESPONSE, Talk, dns_path};
+    use super::{CUT_OFF, DnsQuestion, DnsTalk, Heard, MAX_NAME, RESPONSE, Spec, Talk, dns_path};
     use crate::error_class::ErrorClass;
+    use crate::reasons::Failure;
 
     fn dns() -> DnsTalk {
         let question = |path: &str| path.parse::<DnsQuestion>().expect("a question");
-        DnsTalk::new(vec![question("/a.example"), question("/b.example?type=AAAA")], 77, 0)
+        DnsTalk::new(&spec(), vec![question("/a.example"), question("/b.example?type=AAAA")], 77, 0)
+    }
+
+    fn spec() -> Spec {
+        Spec::new("dns://h/".parse().expect("a URL"))
     }
 
     fn asked(dns: &mut DnsTalk, flow: usize, number: u64) -> Vec<u8> {
@@ -305,7 +333,10 @@ mod tests {
             (CUT_OFF, Some(ErrorClass::Truncated)),
         ] {
             let bytes = answer(&mut dns, 65_537, flags);
-            assert_eq!(dns.hear(0, 65_530..65_540, &bytes, 0), Heard::Answer(65_537, class), "{flags:x}");
+            let heard = dns.hear(0, 65_530..65_540, &bytes, 0);
+            let reason = (flags == 1).then(|| "FORMERR".to_owned());
+            let failure = class.map(|class| Failure { class, reason });
+            assert_eq!(heard, Heard::Answer(65_537, failure), "{flags:x}");
         }
         let mut other_case = answer(&mut dns, 2, 0);
         other_case[13] = b'A';
@@ -335,7 +366,39 @@ mod tests {
         }
         let mut unread = answer(&mut dns, 0, 1)[..12].to_vec();
         unread[5] = 0;
-        assert_eq!(dns.hear(0, 0..2, &unread, 0), Heard::Answer(0, Some(ErrorClass::OtherRcode)));
+        let failure = Failure { class: ErrorClass::OtherRcode, reason: Some("FORMERR".to_owned()) };
+        assert_eq!(dns.hear(0, 0..2, &unread, 0), Heard::Answer(0, Some(failure)));
+    }
+
+    /// A name that does not exist is the ordinary answer of a blocklist.
+    #[test]
+    fn codes_that_are_expected_are_good_and_others_are_not() {
+        let mut dns = dns();
+        dns.good = "NXDOMAIN".parse().expect("codes");
+        let failure = |class, reason: Option<&str>| {
+            Heard::Answer(0, Some(Failure { class, reason: reason.map(str::to_owned) }))
+        };
+        for (flags, heard) in [
+            (3, Heard::Answer(0, None)),
+            (3 | CUT_OFF, failure(ErrorClass::Truncated, None)),
+            (0, failure(ErrorClass::OtherRcode, Some("NOERROR"))),
+            (2, failure(ErrorClass::Servfail, None)),
+            (11, failure(ErrorClass::OtherRcode, Some("RCODE11"))),
+        ] {
+            let bytes = answer(&mut dns, 0, flags);
+            assert_eq!(dns.hear(0, 0..2, &bytes, 0), heard, "{flags:x}");
+        }
+    }
+
+    #[test]
+    fn a_query_with_edns_allows_its_size() {
+        let mut dns = dns();
+        dns.edns = Some(1232);
+        let bytes = asked(&mut dns, 0, 0);
+        assert_eq!(bytes[4..12], *b"\0\x01\0\0\0\0\0\x01");
+        assert!(bytes.ends_with(b"\0\x01\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\0"), "{bytes:?}");
+        let small = Spec { edns: Some(511), ..spec() };
+        assert!(small.check().is_err());
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Exchange {
                 Err(Errno::CONNREFUSED) => {
                     refused = true;
                     if flow.window.give_up_oldest().is_some() {
-                        tally.error(ErrorClass::Connect, 1);
+                        tally.failed(ErrorClass::Connect, &Errno::CONNREFUSED.into(), 1);
                     }
                 }
                 Err(_) => break,
@@ -151,16 +151,16 @@ impl Exchange {
         let (mut same, mut since) = (0, 0);
         for datagram in train.split(&self.buffer[..train.length]) {
             match self.talk.hear(index, flow.window.waiting(), datagram, now) {
-                Heard::Answer(number, class) => match (flow.window.echoed(number), class) {
-                    (Echoed::Answer(from), class) => {
+                Heard::Answer(number, failure) => match flow.window.echoed(number) {
+                    Echoed::Answer(from) => {
                         tally.unreached = 0;
                         if ordered {
                             let late = u64::from(number < flow.next_answer);
                             *tally.datagrams.reordered.get_or_insert(0) += late;
                             flow.next_answer = flow.next_answer.max(number + 1);
                         }
-                        if let Some(class) = class {
-                            tally.error(class, 1);
+                        if let Some(failure) = failure {
+                            tally.failed_for(failure, 1);
                         } else if from == since {
                             same += 1;
                         } else {
@@ -168,12 +168,12 @@ impl Exchange {
                             (same, since) = (1, from);
                         }
                     }
-                    (Echoed::Late, _) => tally.datagrams.surplus += 1,
-                    (Echoed::Never, _) => tally.event(Event::Stray),
+                    Echoed::Late => tally.datagrams.surplus += 1,
+                    Echoed::Never => tally.event(Event::Stray),
                 },
                 Heard::Handshake => tally.datagrams.handshakes += 1,
                 Heard::Surplus => tally.datagrams.surplus += 1,
-                Heard::Refused => tally.error(ErrorClass::Connect, 1),
+                Heard::Refused(reason) => tally.refused_flow(reason),
                 Heard::Foreign => tally.event(Event::Stray),
             }
         }
@@ -264,7 +264,7 @@ impl Exchange {
         if result == (0, Some(Errno::CONNREFUSED)) {
             // The error concerns an earlier datagram; none of these has been sent yet.
             if flow.window.give_up_oldest().is_some() {
-                tally.error(ErrorClass::Connect, 1);
+                tally.failed(ErrorClass::Connect, &Errno::CONNREFUSED.into(), 1);
             }
             result = self.trains.send(&flow.socket, &self.out, size, tally);
         }
@@ -316,6 +316,7 @@ impl Engine for Exchange {
         if now >= self.next_sweep {
             for index in 0..self.flows.len() {
                 while let Some(from) = self.flows[index].window.expire(now, self.timeout) {
+                    self.talk.lost(index);
                     tally.timed_out(1, now.saturating_sub(from));
                 }
                 if self.running {

@@ -147,7 +147,7 @@ impl OneWay {
             None => {}
             Some(Errno::AGAIN) => {
                 if self.schedule.is_some() {
-                    tally.error(ErrorClass::Send, count - sent);
+                    tally.unsendable(None, count - sent);
                 }
                 return false;
             }
@@ -184,6 +184,7 @@ impl Engine for OneWay {
                     let Some(intended) = schedule.take(now) else { break };
                     if intended + LATE < now {
                         tally.error(ErrorClass::Unsent, 1);
+                        tally.not_sent += 1;
                         continue;
                     }
                     tally.scheduled(intended, intended, now);

@@ -4,17 +4,17 @@
 use std::ops::Range;
 
 use crate::clock::Nanos;
-use crate::error_class::ErrorClass;
+use crate::reasons::Failure;
 
 /// Meaning of an incoming datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// The response to the request of that number in its flow; a bad one has a class.
-    Answer(u64, Option<ErrorClass>),
+    /// The response to the request of that number in its flow; a bad one has a failure.
+    Answer(u64, Option<Failure>),
     /// The flow may send requests from now on.
     Handshake,
-    /// The flow's request to be admitted was refused.
-    Refused,
+    /// The flow's request to be admitted was refused, for this reason.
+    Refused(String),
     /// A surplus response to a repeated request to be admitted.
     Surplus,
     /// Not a response to this flow.
@@ -58,6 +58,9 @@ pub(super) trait Talk {
     fn is_open(&self, _flow: usize, _now: Nanos) -> bool {
         true
     }
+
+    /// A request of a flow was given up without an answer.
+    fn lost(&mut self, _flow: usize) {}
 
     /// Writes the message a flow has to send before its requests, or again during them, if it is time.
     fn greet(&mut self, _flow: usize, _now: Nanos, _out: &mut Vec<u8>) -> Greeting {

@@ -13,6 +13,7 @@ use crate::destination::Destination;
 use crate::error_class::ErrorClass;
 use crate::poller::Poller;
 use crate::protocol::{Definition, Opened};
+use crate::reasons::{Failure, shown};
 use crate::servers::bep15::{Answer, InfoHash, Request, Said};
 use crate::session::LoadError;
 use crate::spec::Spec;
@@ -102,6 +103,9 @@ const GOOD: Nanos = 60 * SECOND;
 const RENEW: Nanos = 50 * SECOND;
 /// Ids rejected by the tracker are renewed as well, but not more often than this.
 const AT_MOST_EVERY: Nanos = SECOND;
+/// Requests in a row without an answer that make an id doubtful: trackers drop what has an id that they do not know, such as
+/// one from before a restart. A single one may be lost on the way.
+const SILENT: u8 = 2;
 /// Time after which a request for an id is repeated: datagrams get lost.
 const ONCE_MORE: Nanos = 500 * MILLISECOND;
 
@@ -109,8 +113,10 @@ const ONCE_MORE: Nanos = 500 * MILLISECOND;
 struct Peer {
     /// The connection id, and when it arrived.
     connection: Option<(u64, Nanos)>,
-    /// The tracker returned an error.
+    /// The tracker returned an error, or does not answer: it may have forgotten the id.
     doubtful: bool,
+    /// Requests given up since the last answer.
+    lost: u8,
     /// Start of the current attempt to get an id; one attempt may take several requests.
     trying: Option<Nanos>,
     /// Time of the last request for an id, and the number of requests.
@@ -191,27 +197,36 @@ impl Talk for Tracker {
                 // Another response has settled it.
                 _ if settled => Heard::Surplus,
                 Said::Connection(id) => {
-                    (peer.connection, peer.doubtful) = (Some((id, now)), false);
+                    (peer.connection, peer.doubtful, peer.lost) = (Some((id, now)), false, 0);
                     Heard::Handshake
                 }
-                _ => Heard::Refused,
+                Said::Error(message) => Heard::Refused(shown(message)),
+                _ => Heard::Foreign,
             };
         }
         let Some(number) = number_of(u64::from(transaction ^ self.salt), 32, &waiting) else {
             return Heard::Foreign;
         };
+        peer.lost = 0;
         match (said, self.question.ask) {
             (Said::Connection(_), Action::Connect) | (Said::Peers(..), Action::Announce) => {
                 Heard::Answer(number, None)
             }
             // One torrent was requested.
             (Said::Torrents(torrents), Action::Scrape) if torrents.len() == 12 => Heard::Answer(number, None),
-            (Said::Error(_), _) => {
+            (Said::Error(message), _) => {
                 peer.doubtful = true;
-                Heard::Answer(number, Some(ErrorClass::TrackerError))
+                let (class, reason) = (ErrorClass::TrackerError, Some(shown(message)));
+                Heard::Answer(number, Some(Failure { class, reason }))
             }
             _ => Heard::Foreign,
         }
+    }
+
+    fn lost(&mut self, flow: usize) {
+        let peer = &mut self.peers[flow];
+        peer.lost = peer.lost.saturating_add(1);
+        peer.doubtful |= peer.lost >= SILENT;
     }
 
     fn is_open(&self, flow: usize, now: Nanos) -> bool {
@@ -260,7 +275,8 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     use super::{
-        Action, Answer, Greeting, Heard, Request, SECOND, Said, Talk, Tracker, TrackerQuery, hear_tracker,
+        Action, Answer, Failure, Greeting, Heard, Request, SECOND, Said, Talk, Tracker, TrackerQuery,
+        hear_tracker,
     };
     use crate::error_class::ErrorClass;
 
@@ -335,10 +351,32 @@ mod tests {
             let mut hear = |said| tracker.hear(1, 69_990..70_001, &answer(transaction, said), 0);
             assert_eq!(hear(right), Heard::Answer(70_000, None), "{path}");
             assert_eq!(hear(wrong), Heard::Foreign, "{path}");
-            let error = Heard::Answer(70_000, Some(ErrorClass::TrackerError));
+            let (class, reason) = (ErrorClass::TrackerError, Some("no".to_owned()));
+            let error = Heard::Answer(70_000, Some(Failure { class, reason }));
             assert_eq!(hear(Said::Error(b"no")), error, "{path}");
             assert_eq!(tracker.hear(1, 0..1, b"", 0), Heard::Foreign);
         }
+    }
+
+    /// A tracker that restarts drops announces with ids from before: the rest of their minute once went unanswered.
+    #[test]
+    fn an_id_that_goes_unanswered_is_renewed() {
+        let mut tracker = tracker("/announce");
+        let first = greet(&mut tracker, 0, Greeting::Written).expect("asked");
+        let good = answer(first, Said::Connection(1));
+        assert_eq!(tracker.hear(0, 0..0, &good, 0), Heard::Handshake);
+        tracker.lost(0);
+        greet(&mut tracker, 5 * SECOND, Greeting::Nothing);
+        let late = answer(tracker.salt, Said::Peers(1, 2, &[0; 12]));
+        assert_eq!(tracker.hear(0, 0..1, &late, 5 * SECOND), Heard::Answer(0, None), "it answers again");
+        tracker.lost(0);
+        greet(&mut tracker, 6 * SECOND, Greeting::Nothing);
+        tracker.lost(0);
+        let second = greet(&mut tracker, 6 * SECOND, Greeting::Written).expect("asked");
+        assert!(tracker.is_open(0, 6 * SECOND), "meanwhile the old one is used");
+        let renewed = answer(second, Said::Connection(2));
+        assert_eq!(tracker.hear(0, 0..0, &renewed, 6 * SECOND), Heard::Handshake);
+        greet(&mut tracker, 8 * SECOND, Greeting::Nothing);
     }
 
     /// It was once requested every half second, and only the response to the last request counted.
@@ -373,7 +411,10 @@ mod tests {
     fn a_refused_connection_id_is_renewed_but_not_at_once() {
         let mut tracker = tracker("/announce");
         let first = greet(&mut tracker, 0, Greeting::Written).expect("asked");
-        assert_eq!(tracker.hear(0, 0..0, &answer(first, Said::Error(b"full")), 0), Heard::Refused);
+        assert_eq!(
+            tracker.hear(0, 0..0, &answer(first, Said::Error(b"full")), 0),
+            Heard::Refused("full".to_owned())
+        );
         greet(&mut tracker, SECOND / 4, Greeting::Nothing);
         // The refusal was counted when it arrived.
         let second = greet(&mut tracker, 3 * SECOND, Greeting::Written).expect("asked");

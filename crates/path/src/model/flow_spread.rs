@@ -95,7 +95,9 @@ pub fn source_ends(
     landing: Landing,
 ) -> Result<Vec<SocketAddr>, SpreadError> {
     let by_cpu = matches!(landing, Landing::Cpu(_)) || (landing == Landing::Even && nic.rx.len() == 1);
-    let ends = PORTS.flat_map(|port| sources.iter().map(move |source| SocketAddr::new(*source, port)));
+    // An echo does not answer its own port, which may be another echo.
+    let ports = PORTS.filter(|port| *port != local.port());
+    let ends = ports.flat_map(|port| sources.iter().map(move |source| SocketAddr::new(*source, port)));
     let mut found: BTreeMap<u32, Vec<SocketAddr>> = BTreeMap::new();
     for (at, remote) in ends.enumerate() {
         if at >= SEEN && is_enough(&found, count, landing) {

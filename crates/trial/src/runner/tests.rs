@@ -4,10 +4,12 @@ use super::{Ending, run};
 use crate::analysis;
 use crate::conclude::conclude;
 use crate::metrics;
+use crate::monitor::Monitor;
 use crate::record::{Call, TrialRecord, Verdict};
 use crate::simulate::{self, Simulated};
 use crate::spec::Kind;
 use rxlab_stats::design::{Arm, Phase};
+use rxlab_stats::looks::Look;
 use rxlab_stats::noise::Noise;
 
 /// A machine whose throughput changes by `effect` in arm B.
@@ -207,6 +209,22 @@ fn before_and_after_runs_one_arm_after_the_other_and_goes_on_there() {
 }
 
 /// Drift alone makes such a comparison differ: it once would have been called a help.
+/// A trial whose time is over decides at a last look that has the error of the looks it did not reach.
+#[test]
+fn a_trial_ends_with_its_time() {
+    let mut record = TrialRecord { time_s: Some(31.0), max_pairs: 40, ..record(0) };
+    // Slots of a second: 15 pairs, which are no planned look.
+    let ending = run(&mut record, 0, &mut simulated(Noise::white(0.03), 5, 0.0)).expect("simulated");
+    assert_eq!((record.slots.len(), record.time_is_over), (30, true));
+    let monitor = Monitor::new(&record);
+    assert!(matches!(monitor.look_at(15), Look::Planned(error) if error > 0.03), "{:?}", monitor.look_at(15));
+    let analysis = conclude(&record, &ending, false, None);
+    assert!(analysis.metrics[0].p.is_some(), "the end");
+    let mut early = TrialRecord { time_s: Some(31.0), max_pairs: 40, ..self::record(0) };
+    run(&mut early, 0, &mut simulated(Noise::white(0.002), 5, 0.2)).expect("simulated");
+    assert!(early.slots.len() == 18 && !early.time_is_over, "{}", early.slots.len());
+}
+
 #[test]
 fn before_and_after_claims_nothing() {
     let mut record = before_after();

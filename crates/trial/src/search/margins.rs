@@ -57,6 +57,23 @@ pub fn margins(slo: &Slo, interval: &Interval) -> Vec<f64> {
     std::iter::once(answered - ANSWERED).chain(limits).collect()
 }
 
+/// What `slo` says of a load that ran once: each limit, as it is judged at the rates of a search.
+pub fn judge(slo: &Slo, interval: &Interval) -> Vec<rxlab_load::Limit> {
+    let judged = slo.limits().iter().map(|limit| {
+        let value = match limit.on {
+            Limited::Errors => Some(failed(interval)),
+            Limited::Latency(q) => latency(interval, q, limit.below),
+        };
+        let is_below = value.is_some_and(|value| value < limit.below);
+        // Few requests can show that a limit was missed, not that it is kept. The longest of them is a fact.
+        let is_enough = limit.on == Limited::Latency(1.0) || due(interval) + 0.5 >= limit.enough();
+        let kept = if is_below && !is_enough { None } else { Some(is_below) };
+        let value = value.map(|value| if limit.on == Limited::Errors { value } else { value / 1000.0 });
+        rxlab_load::Limit { limit: limit.to_string(), value, kept }
+    });
+    judged.collect()
+}
+
 /// The margins of a rate at which the target did not even accept connections.
 pub fn refused(slo: &Slo) -> Vec<f64> {
     let limits = slo.limits().iter().map(|limit| match limit.on {

@@ -60,6 +60,7 @@ fn run(traffic: &Traffic, seed: u64, effect: f64, adjusts: bool) -> (Call, usize
         margin: 0.03,
         better: Better::Higher,
         seed,
+        time_is_over: false,
     };
     for (pairs, _) in looks::planned(looks::FIRST, looks::PAIRS) {
         let covariates = [("mix", mix[..pairs].to_vec()), ("rate", rate[..pairs].to_vec())];

@@ -173,7 +173,14 @@ impl Tally {
 
 /// Runs the stopping rule over the values of both arms of existing pairs.
 pub(super) fn run(a: &[f64], b: &[f64], max_pairs: usize) -> (Call, usize) {
-    let monitor = Monitor { min_pairs: 0, max_pairs, margin: MARGIN, better: Better::Higher, seed: 1 };
+    let monitor = Monitor {
+        min_pairs: 0,
+        max_pairs,
+        margin: MARGIN,
+        better: Better::Higher,
+        seed: 1,
+        time_is_over: false,
+    };
     let d: Vec<f64> = a.iter().zip(b).map(|(a, b)| (b / a).ln()).collect();
     let stop = planned(0, max_pairs).into_iter().find_map(|(n, _)| {
         let ratios = Ratios { step: step(&a[..n], &b[..n]), ..Ratios::from(&d[..n]) };

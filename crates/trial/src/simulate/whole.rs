@@ -89,7 +89,7 @@ fn against(noise: &Noise, trials: &[Trial], call: Call, effect: f64) -> (String,
 /// Length of the sample, and a trial for each effect, on the machine of `seed`.
 fn one(noise: &Noise, seed: u64) -> (f64, [Trial; 3]) {
     let values = noise.pieces(seed, LONGEST);
-    let (design, pieces) = (Design::default(), Pieces::new(THROUGHPUT, None));
+    let (design, pieces) = (Design::default(), Pieces::new(THROUGHPUT, None, &Design::default()));
     let sampled =
         (0..pieces.count).find(|&n| is_enough(&values[..n], &pieces, &design)).unwrap_or(pieces.count);
     let sample_s = sampled as f64 * PIECE.as_secs_f64();

@@ -14,6 +14,33 @@ fn the_short_form_has_defaults() {
 }
 
 #[test]
+fn a_time_has_room_for_pairs_or_is_refused() {
+    let with = |design: &str| Spec::parse(&format!("{LIVE}[design]\n{design}\n"));
+    // 48 s for slots, each of 2 s, 500 ms of washout and 5 ms of flipping.
+    let spec = with("time = \"60s\"\nmeasure = \"2s\"").expect("a specification");
+    assert_eq!(spec.design.pairs(), 9);
+    let short = with("time = \"60s\"\nmeasure = \"100ms\"\nwashout = \"50ms\"").expect("a specification");
+    assert_eq!(short.design.pairs(), 154);
+    let text = |design: &str| with(design).expect_err("no room").to_string();
+    assert_eq!(
+        text("time = \"20s\""),
+        "[design] time = 20s: has room for 7 pairs, and a trial decides at 9 or more"
+    );
+    assert!(text("time = \"60s\"\npairs = 12").contains("time: ends a trial in pairs"));
+    assert!(text("shortest = \"50ms\"").contains("shortest: must be 100ms to 4s"));
+    assert!(with("time = \"20s\"\nshortest = \"100ms\"\nwashout = \"50ms\"").is_ok());
+}
+
+/// Slots of 100 ms that end after 40 pairs would be over after 12 s.
+#[test]
+fn short_slots_have_the_time_of_usual_ones() {
+    let with = |design: &str| Spec::parse(&format!("{LIVE}[design]\n{design}\n")).expect("a specification");
+    assert_eq!(with("measure = \"100ms\"\nwashout = \"50ms\"").design.pairs(), 547);
+    assert_eq!(with("measure = \"100ms\"\nwashout = \"50ms\"\npairs = 60").design.pairs(), 60);
+    assert_eq!(with("measure = \"4s\"").design.pairs(), 40);
+}
+
+#[test]
 fn errors_say_line_and_column() {
     let error = Spec::parse(&LIVE.replace("live = true", "live = true\nsped = 1")).expect_err("unknown key");
     assert!(matches!(error, SpecError::Text { line: 6, column: 1, .. }), "{error}");

@@ -11,6 +11,7 @@ use crate::metrics;
 use crate::probed::{self, Probed};
 use crate::query::{Query, QueryError};
 use rxlab_advise::plan::candidates::MAX_CANDIDATES;
+use rxlab_base::units::format_duration;
 use rxlab_setting::Setting;
 
 /// A specification that cannot be run.
@@ -130,7 +131,26 @@ impl Spec {
     fn check_design(&self) -> Result<(), SpecError> {
         let design = &self.design;
         let bad = |what: String| Err(SpecError::Design(what));
-        let pairs = design.pairs();
+        if !(100..=4000).contains(&design.shortest().as_millis()) {
+            return bad("shortest: must be 100ms to 4s".to_owned());
+        }
+        if let Some(time) = design.time {
+            if design.kind != Kind::Pairs || design.pairs.is_some() || design.calibration > 0 {
+                return bad("time: ends a trial in pairs, without `pairs` and `calibration`".to_owned());
+            }
+            // The sample may choose the shortest slots.
+            let fit = design.pairs_at(design.measure.map_or(design.shortest(), |measure| measure.0));
+            if fit < design.min_pairs {
+                let (time, fewest) = (format_duration(time.0), design.min_pairs);
+                return bad(format!(
+                    "time = {time}: has room for {fit} pairs, and a trial decides at {fewest} or more"
+                ));
+            }
+        }
+        let pairs = match (design.time, design.measure) {
+            (Some(_), None) => design.pairs_at(design.shortest()),
+            _ => design.pairs(),
+        };
         if !(2..=10_000).contains(&pairs) {
             return bad(format!("pairs = {pairs}: must be 2 to 10000"));
         }

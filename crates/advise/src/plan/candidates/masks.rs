@@ -1,7 +1,7 @@
 //! RPS masks to try: groups of CPUs around those that receive, each in the order in which its CPUs are added to a mask.
 
 use super::super::share::Machine;
-use super::super::throughput::Traffic;
+use super::super::throughput::{EQUAL, Traffic};
 use super::super::topology::CpuTopology;
 use super::seen;
 use rxlab_base::units::{CpuId, CpuMask};
@@ -34,6 +34,9 @@ impl Group {
         self.orders.iter().map(mask).collect()
     }
 }
+
+/// Name of the group of CPUs whose programs read the packets.
+const READERS: &str = "readers";
 
 /// Groups of CPUs for the queues of an interface, and the CPUs that are in none because they receive.
 pub(super) struct Groups {
@@ -80,7 +83,7 @@ pub(super) fn groups(model: &Model, rates: &Rates, nic: &Nic) -> Result<Groups, 
     let traffic = Traffic::new(model, rates, nic);
     type Chosen<'a> = &'a dyn Fn(&Around<'_>) -> CpuMask;
     let kinds: [(&'static str, Chosen<'_>); 5] = [
-        ("readers", &|around| readers.intersection(&around.pool)),
+        (READERS, &|around| readers.intersection(&around.pool)),
         ("cache", &|around| around.cache()),
         ("node", &|around| around.node()),
         ("other-node", &|around| around.pool.difference(&around.node())),
@@ -98,6 +101,21 @@ pub(super) fn groups(model: &Model, rates: &Rates, nic: &Nic) -> Result<Groups, 
         }
     }
     Ok(Groups { groups, receiving: receiving.unwrap_or_default().intersection(&all) })
+}
+
+/// The mask with which most packets of a virtual interface fit, by the costs of this host; `None` if they are not known. Of equally
+/// good ones, CPUs that read where the traffic waits for answers, and otherwise near ones: those were faster when it was measured.
+pub(in crate::plan) fn best(model: &Model, rates: &Rates, nic: &Nic) -> Option<CpuMask> {
+    let traffic = Traffic::new(model, rates, nic)?;
+    let mut groups = groups(model, rates, nic).ok()?.groups;
+    groups.sort_by_key(|group| (group.name == READERS) != traffic.is_answered);
+    let fits = |group: &Group| {
+        let mask = group.masks(group.start).into_iter().next()?;
+        Some((traffic.with(&mask)?.fits, mask))
+    };
+    let masks: Vec<(f64, CpuMask)> = groups.iter().filter_map(fits).collect();
+    let most = masks.iter().map(|(fits, _)| *fits).fold(0.0, f64::max);
+    masks.into_iter().find(|(fits, _)| *fits >= most * (1.0 - EQUAL)).map(|(_, mask)| mask)
 }
 
 /// What makes a CPU a worse choice than others of its group.

@@ -171,6 +171,33 @@ fn tables_that_were_left_out_are_predicted() {
     assert!(inside * 10 >= all * 9 && all >= 25, "{inside} of {all}: {text}");
 }
 
+/// The doctor once offered 1-15 here and promised 5.5x to 12x.
+#[test]
+fn the_plan_has_the_best_mask_and_promises_what_it_brings() {
+    let (mut model, mut rates) = tables()["udp200"].machine();
+    let spread = |model: &Model, rates: &Rates| {
+        let proposals = crate::plan::spread(model, rates, None).proposals;
+        proposals.into_iter().find(|proposal| proposal.plan.name == "rps").map(|proposal| proposal.plan)
+    };
+    let plan = spread(&model, &rates).expect("RPS is off");
+    assert_eq!(plan.settings[0].set.to_string(), "rps srv0/rx-0 = 1-2");
+    let prediction = plan.prediction.expect("everything is known");
+    assert_eq!(prediction.regime(), "this lets the host take 2.6x to 4.1x instead of 1.0x");
+    let [low, high] = prediction.rate.expect("CPU 0 is full");
+    assert!((low..high).contains(&464_353.0) && high / low < 1.6, "{low} to {high}");
+    // In place, it stays, although all packets are on its CPUs.
+    model.nics[0].rx[0].rps_cpus = Fact::Known(cpus("1-2"));
+    rates.nics[0].rx_packets = 464_353.0;
+    for cpu in &mut rates.cpus {
+        let is_target = [1, 2].contains(&cpu.cpu.0);
+        cpu.packets = if is_target { 232_000.0 } else { 0.0 };
+        cpu.rps_ipis = if is_target { 60_000.0 } else { 0.0 };
+        cpu.net_rx = if is_target { 61_000.0 } else { 0.0 };
+    }
+    rates.cpus[0].net_rx = 120_000.0;
+    assert_eq!(spread(&model, &rates), None);
+}
+
 #[test]
 fn the_parameters_are_those_that_fit() {
     let tables = tables();

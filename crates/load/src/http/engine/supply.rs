@@ -1,7 +1,10 @@
 //! Decides which connection sends the next request, in the closed and the open loop, and handles failed
 //! connections.
 
-use super::{EVENTS_A_CLOCK, ErrorClass, HttpEngine, Nanos, Phase, Tally, Wire};
+use super::{EVENTS_A_CLOCK, HttpEngine, Nanos, Phase, Tally, Wire};
+use crate::error_class::ErrorClass;
+use crate::event::Event;
+use crate::reasons::Failure;
 use crate::thread::TICKETS_PER_TURN;
 
 /// Outcome of a connection attempt.
@@ -22,7 +25,7 @@ impl<W: Wire> HttpEngine<W> {
         let connection = &mut self.connections[index];
         let ready = match connection.phase {
             Phase::Open => true,
-            Phase::Closed { retry_at } => self.single && retry_at <= now,
+            Phase::Closed { retry_at, .. } => self.single && retry_at <= now,
             Phase::Connecting { .. } | Phase::Greeting { .. } => false,
         };
         let room = connection.wire.room(self.depth);
@@ -83,7 +86,7 @@ impl<W: Wire> HttpEngine<W> {
     /// Hands requests to a connection that is open, or that writes them once it is.
     fn put(&mut self, index: usize, count: usize, from: Nanos, now: Nanos, tally: &mut Tally) {
         let connection = &mut self.connections[index];
-        connection.wire.request(count, from, now, &self.requests);
+        connection.request(count, from, now, &self.requests);
         tally.sent += count as u64;
         if connection.phase == Phase::Open {
             // With every request: it almost always exists.
@@ -99,7 +102,7 @@ impl<W: Wire> HttpEngine<W> {
         match self.connections[index].wire.flush(&self.requests) {
             Ok(false) => {}
             Ok(true) => self.unread.push(index),
-            Err(class) => self.refused(index, class, now, tally),
+            Err(failure) => self.refused(index, failure, now, tally),
         }
     }
 
@@ -111,7 +114,7 @@ impl<W: Wire> HttpEngine<W> {
         }
         for _ in 0..TICKETS_PER_TURN {
             let now = self.poller.now();
-            let free = self.first_free();
+            let free = self.first_free().or_else(|| self.first_dormant());
             let Some(schedule) = &mut self.schedule else { return };
             let deadline = schedule.next().saturating_add(self.timeout);
             if deadline < now {
@@ -126,8 +129,7 @@ impl<W: Wire> HttpEngine<W> {
             if schedule.next() > now {
                 return;
             }
-            self.free.pop_front();
-            self.connections[index].queued = false;
+            self.unqueue(index);
             let opening = self.opening(index, now, tally);
             if opening == Opening::Later {
                 // The request stays due, for the next connection.
@@ -166,16 +168,47 @@ impl<W: Wire> HttpEngine<W> {
         }
     }
 
+    /// The connection that was closed idle first, and when. Those that were reopened since are dropped from the queue.
+    fn first_dormant(&mut self) -> Option<(usize, Nanos)> {
+        loop {
+            let index = *self.dormant.front()?;
+            if let Phase::Closed { idle_since: Some(since), .. } = self.connections[index].phase {
+                return Some((index, since));
+            }
+            self.connections[index].is_dormant = false;
+            self.dormant.pop_front();
+        }
+    }
+
+    /// Takes a connection that [`Self::first_free`] or [`Self::first_dormant`] returned out of its queue.
+    fn unqueue(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.queued && self.free.front() == Some(&index) {
+            connection.queued = false;
+            self.free.pop_front();
+        } else {
+            connection.is_dormant = false;
+            self.dormant.pop_front();
+        }
+    }
+
+    /// True if a queued connection could take a request now.
+    pub(super) fn is_free(&self, index: usize) -> bool {
+        let connection = &self.connections[index];
+        let is_dormant = matches!(connection.phase, Phase::Closed { idle_since: Some(_), .. });
+        connection.free_since.is_some() || is_dormant
+    }
+
     /// Gives up a connection; starts the next one at once if this one had responded.
-    pub(super) fn fail(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
-        self.connections[index].fail(class, now, self.timeout, &self.requests, tally);
+    pub(super) fn fail(&mut self, index: usize, failure: Failure, now: Nanos, tally: &mut Tally) {
+        self.connections[index].fail(failure, now, self.timeout, &self.requests, tally);
         self.again(index, now, tally);
     }
 
     /// Starts the next connection in place of a closed one, now or after its wait.
     pub(super) fn again(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
         match self.connections[index].phase {
-            Phase::Closed { retry_at } if retry_at > now => self.retries.make(index, retry_at),
+            Phase::Closed { retry_at, .. } if retry_at > now => self.appoint(index),
             Phase::Closed { .. } if !self.running => {}
             Phase::Closed { .. } if self.single => self.supply(index, now, tally),
             Phase::Closed { .. } => {
@@ -188,11 +221,14 @@ impl<W: Wire> HttpEngine<W> {
     /// Starts connecting, without waiting.
     fn open(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
         let connection = &mut self.connections[index];
+        if self.schedule.is_some() && matches!(connection.phase, Phase::Closed { idle_since: Some(_), .. }) {
+            tally.event(Event::Reconnect);
+        }
         let Err(error) = connection.open(&self.poller, index, &self.peer, &self.requests, now) else {
             self.deadlines.make(index, self.deadline(now));
             return Opening::Begun;
         };
-        if let Phase::Closed { retry_at } = connection.phase {
+        if let Phase::Closed { retry_at, .. } = connection.phase {
             // Never at this very moment: this is an attempt already.
             self.retries.make(index, retry_at.max(now + 1));
         }
@@ -200,6 +236,7 @@ impl<W: Wire> HttpEngine<W> {
             return Opening::Later;
         }
         tally.failed(ErrorClass::of_connect(&error), &error, 1);
+        tally.not_sent += 1;
         Opening::Failed
     }
 
@@ -209,11 +246,17 @@ impl<W: Wire> HttpEngine<W> {
         (since + self.timeout + 1).next_multiple_of(self.period)
     }
 
-    /// All connections were opened or have failed: schedules the check of timeouts and the reopening of
-    /// closed connections.
+    /// Schedules the check of a timeout, or the reopening of a closed connection.
     pub(super) fn appoint(&mut self, index: usize) {
         match self.connections[index].phase {
-            Phase::Closed { retry_at } => self.retries.make(index, retry_at),
+            Phase::Closed { retry_at, idle_since } => {
+                self.retries.make(index, retry_at);
+                let is_queued = idle_since.is_none() || self.connections[index].is_dormant;
+                if self.schedule.is_some() && !is_queued {
+                    self.connections[index].is_dormant = true;
+                    self.dormant.push_back(index);
+                }
+            }
             Phase::Connecting { since } | Phase::Greeting { since } => {
                 self.deadlines.make(index, self.deadline(since));
             }
@@ -237,18 +280,20 @@ impl<W: Wire> HttpEngine<W> {
                 self.deadlines.make(index, self.deadline(since));
                 continue;
             }
-            let class = match self.connections[index].phase {
-                Phase::Greeting { .. } if self.peer.tls.is_some() => ErrorClass::Tls,
-                Phase::Connecting { .. } | Phase::Greeting { .. } => ErrorClass::Connect,
-                Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout,
+            let late = |class| Failure::new(class, "no answer within the timeout");
+            let failure = match self.connections[index].phase {
+                Phase::Greeting { .. } if self.peer.tls.is_some() => late(ErrorClass::Tls),
+                Phase::Connecting { .. } | Phase::Greeting { .. } => late(ErrorClass::Connect),
+                Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout.into(),
             };
-            if class == ErrorClass::Timeout && self.connections[index].wire.expire(now, self.timeout, tally) {
+            let is_open = failure.class == ErrorClass::Timeout;
+            if is_open && self.connections[index].wire.expire(now, self.timeout, tally) {
                 // Whatever is left is looked at after the reading, as its deadline is.
                 self.unread.push(index);
                 self.appoint_next(index);
                 continue;
             }
-            self.fail(index, class, now, tally);
+            self.fail(index, failure, now, tally);
         }
         for _ in 0..TICKETS_PER_TURN {
             let Some(index) = self.retries.due(now) else { break };

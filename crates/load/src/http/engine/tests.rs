@@ -1,11 +1,12 @@
 //! The engine before its load begins.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use super::{Destination, Engine, ErrorClass, HttpEngine, Nanos, Poller, Schedule, Spec, Tally};
 use crate::clock::{Clock, MILLISECOND, SECOND};
+use crate::event::Event;
 use crate::http::pipeline::Pipeline;
 use crate::http::request::block;
 use crate::rate::Rate;
@@ -126,4 +127,51 @@ fn what_waits_for_a_connection_until_it_is_given_up_is_not_the_clients() {
     turn_until(&mut engine, &mut tally, |tally| tally.blocked > 0);
     let unsent = tally.errors_of(ErrorClass::Unsent);
     assert!(unsent >= tally.blocked, "{unsent}");
+}
+
+/// A server that closes what is idle was once reconnected to several times a second by each connection.
+#[test]
+fn connections_closed_unused_wait_longer_and_longer() {
+    let (listener, spec) = listener(4);
+    let (clock, mut tally) = (Clock::start(), Tally::new());
+    let mut engine = engine(&spec, &listener, clock);
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let schedule = Schedule::new(clock.now() + 60 * SECOND, &Rate::steady(1.0), false, 0, 1, u64::MAX);
+    engine.begin(Some(schedule), &mut tally);
+    let end = clock.now() + 1_200 * MILLISECOND;
+    while clock.now() < end {
+        engine.turn(&mut tally);
+    }
+    // After 0.1, 0.2, 0.4 and 0.8 seconds.
+    let opened = tally.events.get(&Event::Reconnect).copied().unwrap_or(0);
+    assert!((4..=16).contains(&opened) && tally.opened == opened, "{opened} of {}", tally.opened);
+    assert_eq!((tally.sent, tally.errors), (0, [].into()));
+}
+
+/// Between its requests this load has no connection: each request opens one when it is due.
+#[test]
+fn a_request_that_is_due_does_not_wait_for_a_closed_connection() {
+    let (listener, spec) = listener(2);
+    let (clock, mut tally) = (Clock::start(), Tally::new());
+    let mut engine = engine(&spec, &listener, clock);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let (mut stream, mut buffer) = (stream, [0; 512]);
+                stream.set_read_timeout(Some(Duration::from_millis(10))).expect("set");
+                while stream.read(&mut buffer).is_ok_and(|length| length > 0) {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                }
+            });
+        }
+    });
+    // Long after all of them were closed unused for the first times.
+    for connection in &mut engine.connections {
+        (0..20).for_each(|_| connection.close_idle(0, &engine.requests));
+    }
+    let schedule = Schedule::new(clock.now(), &Rate::steady(20.0), false, 0, 1, u64::MAX);
+    engine.begin(Some(schedule), &mut tally);
+    turn_until(&mut engine, &mut tally, |tally| tally.completed == 10);
+    assert_eq!(tally.errors_of(ErrorClass::Unsent), 0);
+    assert!(tally.opened >= 2 && tally.events[&Event::Reconnect] >= 2, "{tally:?}");
 }

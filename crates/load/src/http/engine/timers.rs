@@ -6,26 +6,28 @@ use std::collections::BinaryHeap;
 
 use crate::clock::Nanos;
 
-/// At most one appointment per connection.
+/// At most one appointment per connection: the earliest that was asked for.
 pub(super) struct Timers {
+    /// Appointments, and some that an earlier one has replaced.
     times: BinaryHeap<Reverse<(Nanos, usize)>>,
-    made: Vec<bool>,
+    made: Vec<Option<Nanos>>,
 }
 
 impl Timers {
     /// None yet, for `count` connections.
     pub(super) fn new(count: usize) -> Self {
-        Self { times: BinaryHeap::new(), made: vec![false; count] }
+        Self { times: BinaryHeap::new(), made: vec![None; count] }
     }
 
     /// True if the connection has an appointment.
     pub(super) fn has(&self, index: usize) -> bool {
-        self.made[index]
+        self.made[index].is_some()
     }
 
-    /// Schedules a check at `when`, unless the connection has an appointment.
+    /// Schedules a check at `when`, unless the connection has an earlier appointment.
     pub(super) fn make(&mut self, index: usize, when: Nanos) {
-        if !std::mem::replace(&mut self.made[index], true) {
+        if self.made[index].is_none_or(|made| when < made) {
+            self.made[index] = Some(when);
             self.times.push(Reverse((when, index)));
         }
     }
@@ -37,12 +39,14 @@ impl Timers {
 
     /// Returns a connection whose time has come and removes its appointment.
     pub(super) fn due(&mut self, now: Nanos) -> Option<usize> {
-        if self.first() > now {
-            return None;
+        while self.first() <= now {
+            let Reverse((when, index)) = self.times.pop()?;
+            if self.made[index] == Some(when) {
+                self.made[index] = None;
+                return Some(index);
+            }
         }
-        let Reverse((_, index)) = self.times.pop()?;
-        self.made[index] = false;
-        Some(index)
+        None
     }
 }
 
@@ -56,11 +60,22 @@ mod tests {
         assert_eq!((timers.first(), timers.due(Nanos::MAX)), (Nanos::MAX, None));
         timers.make(2, 20);
         timers.make(0, 10);
-        timers.make(2, 5);
+        timers.make(2, 25);
         assert!(timers.has(2) && !timers.has(1));
         assert_eq!((timers.first(), timers.due(9)), (10, None));
         assert_eq!(timers.due(20), Some(0));
         timers.make(0, 15);
         assert_eq!([0; 3].map(|_| timers.due(20)), [Some(0), Some(2), None]);
+    }
+
+    /// The wait after an idle close once held up a connection that was needed earlier.
+    #[test]
+    fn an_earlier_appointment_replaces_a_later_one() {
+        let mut timers = Timers::new(1);
+        timers.make(0, 1_000);
+        timers.make(0, 10);
+        assert_eq!((timers.due(10), timers.has(0)), (Some(0), false));
+        timers.make(0, 2_000);
+        assert_eq!((timers.due(1_000), timers.due(2_000)), (None, Some(0)), "once");
     }
 }

@@ -37,7 +37,7 @@ impl Messages {
             "HTTP/2 has no fields of a connection: leave out Connection, Keep-Alive, Upgrade and TE",
         )?;
         let origin = origin(spec);
-        for path in spec.targets() {
+        for path in spec.all_paths() {
             let (mut text, template) = (origin.clone().into_bytes(), Template::parse(path)?);
             template.fill(&mut Random::new(0), &mut text);
             if Uri::try_from(text).is_err() {
@@ -74,7 +74,7 @@ impl Messages {
                 false => Target::Fixed(messages.to(format!("{}{path}", messages.origin).into_bytes())),
             }
         };
-        messages.targets = spec.targets().iter().map(target).collect();
+        messages.targets = spec.all_paths().iter().map(target).collect();
         messages
     }
 

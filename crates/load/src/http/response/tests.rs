@@ -57,6 +57,60 @@ fn chunked_answers() {
     }
 }
 
+/// Where, what, and how it begins: without them a user has to capture the traffic.
+#[test]
+fn a_fault_says_where_and_shows_the_bytes() {
+    let fault = |text: &str, size: usize| {
+        let mut parser = any(false);
+        for mut piece in text.as_bytes().chunks(size) {
+            while !piece.is_empty() {
+                if parser.next(&mut piece).is_err() {
+                    return parser.reason().expect("a reason");
+                }
+            }
+        }
+        parser.finish().expect_err("a fault");
+        parser.reason().expect("a reason")
+    };
+    for size in [1, 7, 1_000] {
+        let ssh = fault("SSH-2.0-OpenSSH_9.2\r\n", size);
+        assert!(ssh.starts_with("not an HTTP/1 response at byte 0; it begins `S"), "{ssh}");
+        let good = "HTTP/1.1 100 Continue\r\n\r\n";
+        let field = fault(&format!("{good}HTTP/1.1 200 OK\r\nA: \0b\r\n\r\n"), size);
+        assert_eq!(field, r"invalid field value at byte 20; it begins `HTTP/1.1 200 OK\r\nA: \x00b\r\n\r\n`");
+        let length = fault("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", size);
+        assert!(length.starts_with("invalid Content-Length"), "{length}");
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunk = fault(&format!("{head}5\r\nhelloX"), size);
+        assert_eq!(chunk, format!("no line end after a chunk at byte {}; there is `X`", head.len() + 8));
+        let cut = fault("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhell", size);
+        assert_eq!(cut, "within the body, before its announced length");
+        assert_eq!(fault("HTTP/1.1 2", size), "within the head");
+    }
+}
+
+/// Each was refused, though curl or a browser takes it.
+#[test]
+fn what_other_clients_take_is_taken() {
+    for fields in [
+        "Content-Length: 2, 2",
+        "Transfer-Encoding: identity\r\nContent-Length: 2",
+        ": x\r\nContent-Length: 2",
+        "Bad Name: x\r\nContent-Length: 2",
+        "no colon\r\nContent-Length: 2",
+    ] {
+        let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nok");
+        assert_eq!(whole(&text.repeat(2)), (vec![ok(false); 2], Ok(None)), "{fields}");
+    }
+    let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
+    assert_eq!(whole(&chunks.repeat(2)), (vec![ok(false); 2], Ok(None)));
+    let last = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nContent-Length: 1\r\n\r\nok";
+    assert_eq!(whole(last), (vec![], Ok(Some(ok(true)))), "it overrides the length");
+    for bad in ["Content-Length: 2, 3", "Content-Length: 2,", "Transfer-Encoding: chunked, gzip"] {
+        assert_eq!(whole(&format!("HTTP/1.1 200 OK\r\n{bad}\r\n\r\nok")).1, Err("malformed"), "{bad}");
+    }
+}
+
 /// Without a length the response to GET ends with its connection; that to HEAD has no body.
 #[test]
 fn an_answer_to_head_needs_no_length() {
@@ -144,8 +198,7 @@ fn lies_and_garbage() {
         "Content-Length: 5\r\nContent-Length: 6",
         "Content-Length: 99999999999999999999",
         "Content-Length:",
-        "Transfer-Encoding: gzip",
-        "no colon",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
     ] {
         assert_eq!(head(bad), (vec![], Err("malformed")), "{bad:?}");
     }

@@ -68,6 +68,11 @@ impl Exchange {
             match open {
                 _ if open == self.flows.len() => return Ok(()),
                 0 if now >= until && refused => return Err(Errno::CONNREFUSED.into()),
+                0 if now >= until && !uncounted.reasons.is_empty() => {
+                    let (reason, _) = uncounted.reasons.of(ErrorClass::Connect)[0];
+                    let text = format!("it gives no connection id: {reason}");
+                    return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
+                }
                 0 if now >= until && uncounted.datagrams.receives > 0 => {
                     return Err(strange(&self.buffer[..self.last]));
                 }
@@ -93,7 +98,7 @@ impl Exchange {
         match self.talk.greet(index, now, &mut self.out) {
             Greeting::Nothing => return None,
             Greeting::Written => {}
-            Greeting::Again => tally.error(ErrorClass::Connect, 1),
+            Greeting::Again => tally.refused_flow("no connection id within the timeout".to_owned()),
         }
         self.trains.send(&self.flows[index].socket, &self.out, self.out.len(), tally).1
     }
