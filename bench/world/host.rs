@@ -182,13 +182,6 @@ impl SimHost {
         }
         let mut state = self.world.state();
         let node = self.node(&state.machine, path);
-        if let (Node::Interrupts, true) = (&node, state.has(Mutation::NoInterrupts))
-            && prevented(&mut state, &node, operation, path).is_err()
-        {
-            let others = "  CPU0 CPU1 CPU2 CPU3\n 9:  1  2  3  4  IO-APIC 9-fasteoi  acpi\n";
-            return answer(&mut state, Node::Fixed(others.to_owned()))
-                .ok_or_else(|| HostError::new(operation, path, Cause::Missing));
-        }
         prevented(&mut state, &node, operation, path)?;
         answer(&mut state, node).ok_or_else(|| HostError::new(operation, path, Cause::Missing))
     }
@@ -426,13 +419,12 @@ impl SimHost {
     fn schedule(&self, path: &str, pid: u32, wanted: &Scheduling) -> Result<(), HostError> {
         self.set(path, |state| {
             let cpu = pid.checked_sub(KSOFTIRQD).and_then(|cpu| u8::try_from(cpu).ok())?;
-            let nice = if wanted.policy == 5 && state.has(Mutation::OneStep) { 0 } else { wanted.nice };
             let (policy, priority) = (u64::from(wanted.policy), u64::from(wanted.priority));
             let slot = Slot::Ksoftirqd(cpu);
             // The nice value is set by a second call.
             let is_cut = state.dies_in_call() && matches!(policy, 1 | 2 | 5);
             let was = scheduling_of(state.machine.value(slot)?.now).2;
-            Some((slot, scheduling(policy, priority, if is_cut { was } else { i64::from(nice) })))
+            Some((slot, scheduling(policy, priority, if is_cut { was } else { i64::from(wanted.nice) })))
         })
     }
 
@@ -453,7 +445,6 @@ impl SimHost {
 
 impl Host for SimHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        let is_of_thread = path.contains("/task/");
         if let Some(text) = self.taken_for_kept(path) {
             return Ok(text);
         }
@@ -461,7 +452,6 @@ impl Host for SimHost {
             Node::Fixed(text) | Node::InterfaceFile(_, text) => Some(text),
             Node::Interrupts => Some(interrupts(&state.machine)),
             Node::Value(slot) => Some(value_text(slot, state.machine.value(slot)?.now)),
-            Node::Stat(_, _) if state.has(Mutation::ThreadsByNumber) && is_of_thread => None,
             Node::Stat(tid, start) => {
                 Some(format!("{tid} (server) S{} {start}{}\n", " 0".repeat(18), " 0".repeat(30)))
             }
