@@ -24,10 +24,9 @@ pub(crate) fn alone() -> Held {
     hold(FlockOperation::LockExclusive)
 }
 
-/// For tests of what fills a CPU: this thread, and the threads and processes that it starts, run before others of the machine.
+/// For tests of what fills a CPU: this thread, and the threads and processes that it starts, run before others of the
+/// session.
 pub(crate) fn first() {
-    // Weights apply within a session and among sessions, if the kernel has autogroups. Other tests of this one wait.
-    let _ = std::fs::write("/proc/self/autogroup", "-20");
     rustix::process::setpriority_process(None, -20).expect("root may");
 }
 

@@ -402,7 +402,7 @@ mod tests {
             ("a", "url = 'udp-sink://h:1'", "a: udp-sink://h:1 has no responses to check"),
             ("a", "url = 'http://h:1/'\nevery = '1ms'", "a: every = 1ms: must be at least 10ms"),
             ("a", "url = 'http://h:1/'\ntimeout = '1m'", "a: timeout: must be at most 256 times `every`"),
-            ("a", "url = 'http://h:1/'\ninsecure = true", "a: --ca and --insecure are for https:// only"),
+            ("a", "url = 'http://h:1/'\ninsecure = true", "a: --ca, --insecure, --cert and --tls-resume are for https:// only"),
         ] {
             let check = check(&format!("name = '{name}'\n{rest}"));
             let error = Check::check_all(&[check]).expect_err("refused").to_string();
