@@ -296,7 +296,7 @@ impl Storage for SimDisk {
         let other = if self.place == Place::Usual { Place::Elsewhere } else { Place::Usual };
         let files = state.disk.registered.iter().filter_map(|id| state.disk.open.get(id));
         let has_some = files.into_iter().any(|file| file.folder.place() == other);
-        if !has_some {
+        if !has_some || state.has(Mutation::NoRegistry) {
             return Ok(Vec::new());
         }
         drop(state);
@@ -305,6 +305,9 @@ impl Storage for SimDisk {
 
     fn missing(&self) -> io::Result<Vec<(String, PathBuf)>> {
         let state = self.world.state();
+        if state.has(Mutation::NoRegistry) {
+            return Ok(Vec::new());
+        }
         let registered = state.disk.registered.iter();
         let unseen = registered.filter(|id| !state.disk.is_in_sight(id));
         Ok(unseen.map(|id| (id.clone(), PathBuf::from(format!("/somewhere/{id}.jsonl")))).collect())

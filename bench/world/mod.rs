@@ -76,6 +76,8 @@ pub(crate) enum Mutation {
     NoNapis,
     /// A control group is its path, and one that is not there is gone.
     GroupsByPath,
+    /// A journal does not know of others, nor that it is out of sight.
+    NoRegistry,
     /// Several processes can have the lock.
     TwoHolders,
     /// A value that was written is taken for kept.
@@ -85,7 +87,7 @@ pub(crate) enum Mutation {
 }
 
 /// Every mutation, with the invariants of which it breaks one, and the first seed that finds it (`world --mutations`).
-pub(crate) const MUTATIONS: [(Mutation, &str, u64); 14] = [
+pub(crate) const MUTATIONS: [(Mutation, &str, u64); 15] = [
     (Mutation::AllIsBack, "57", 1075),
     (Mutation::NotReadBack, "7", 650),
     (Mutation::TwoHolders, "1234567", 2254),
@@ -100,6 +102,7 @@ pub(crate) const MUTATIONS: [(Mutation, &str, u64); 14] = [
     (Mutation::NapisStay, "6", 66),
     (Mutation::NoNapis, "6", 6507),
     (Mutation::GroupsByPath, "12", 30),
+    (Mutation::NoRegistry, "1", 4411),
 ];
 
 /// The violation of one of the `wanted` invariants with a mutation, by the schedule of a seed.
