@@ -419,12 +419,13 @@ impl SimHost {
     fn schedule(&self, path: &str, pid: u32, wanted: &Scheduling) -> Result<(), HostError> {
         self.set(path, |state| {
             let cpu = pid.checked_sub(KSOFTIRQD).and_then(|cpu| u8::try_from(cpu).ok())?;
+            let nice = if wanted.policy == 5 && state.has(Mutation::OneStep) { 0 } else { wanted.nice };
             let (policy, priority) = (u64::from(wanted.policy), u64::from(wanted.priority));
             let slot = Slot::Ksoftirqd(cpu);
             // The nice value is set by a second call.
             let is_cut = state.dies_in_call() && matches!(policy, 1 | 2 | 5);
             let was = scheduling_of(state.machine.value(slot)?.now).2;
-            Some((slot, scheduling(policy, priority, if is_cut { was } else { i64::from(wanted.nice) })))
+            Some((slot, scheduling(policy, priority, if is_cut { was } else { i64::from(nice) })))
         })
     }
 

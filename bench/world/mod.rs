@@ -76,6 +76,8 @@ pub(crate) enum Mutation {
     NoNapis,
     /// A control group is its path, and one that is not there is gone.
     GroupsByPath,
+    /// Scheduling is set in one call, after which an idle thread has lost its nice value.
+    OneStep,
     /// A journal does not know of others, nor that it is out of sight.
     NoRegistry,
     /// Several processes can have the lock.
@@ -87,7 +89,7 @@ pub(crate) enum Mutation {
 }
 
 /// Every mutation, with the invariants of which it breaks one, and the first seed that finds it (`world --mutations`).
-pub(crate) const MUTATIONS: [(Mutation, &str, u64); 15] = [
+pub(crate) const MUTATIONS: [(Mutation, &str, u64); 16] = [
     (Mutation::AllIsBack, "57", 1075),
     (Mutation::NotReadBack, "7", 650),
     (Mutation::TwoHolders, "1234567", 2254),
@@ -102,6 +104,7 @@ pub(crate) const MUTATIONS: [(Mutation, &str, u64); 15] = [
     (Mutation::NapisStay, "6", 66),
     (Mutation::NoNapis, "6", 6507),
     (Mutation::GroupsByPath, "12", 30),
+    (Mutation::OneStep, "1347", 5812),
     (Mutation::NoRegistry, "1", 4411),
 ];
 
