@@ -1,6 +1,6 @@
 //! Runs the real code on a simulated machine while an adversary moves between any two of its operations:
 //! `cargo run --release --example world [--seeds N] [--from SEED] [--minutes M]`, or one schedule
-//! with `--replay SCHEDULE`, move by move; `--mutations` says which schedule finds each old defect. Prints the shrunk schedule of each
+//! with `--replay SCHEDULE`, move by move; `--mutations` says which schedule finds each old defect, `--mutation NAME` of one. Prints the shrunk schedule of each
 //! run that breaks an invariant, and counts at the end.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A separate program with its own output.
@@ -26,18 +26,20 @@ struct Options {
     from: u64,
     minutes: Option<f64>,
     replay: Option<String>,
-    mutations: bool,
+    /// Names of old defects to find; `all` for each.
+    mutations: Option<String>,
 }
 
 fn options() -> Option<Options> {
-    let mut options = Options { seeds: 20_000, from: 0, minutes: None, replay: None, mutations: false };
+    let mut options = Options { seeds: 20_000, from: 0, minutes: None, replay: None, mutations: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         match flag.as_str() {
             "--seeds" => options.seeds = arguments.next()?.parse().ok()?,
             "--from" => options.from = arguments.next()?.parse().ok()?,
             "--minutes" => options.minutes = Some(arguments.next()?.parse().ok().filter(|m| *m > 0.0)?),
-            "--mutations" => options.mutations = true,
+            "--mutations" => options.mutations = Some("all".to_owned()),
+            "--mutation" => options.mutations = Some(arguments.next()?),
             "--replay" => options.replay = Some(arguments.next()?),
             _ => return None,
         }
@@ -55,7 +57,9 @@ fn found(mutation: Mutation, wanted: &str) -> Option<(u64, String)> {
 
 fn main() -> ExitCode {
     let Some(options) = options() else {
-        eprintln!("world: usage: [--seeds N] [--from SEED] [--minutes M] [--mutations] [--replay SCHEDULE]");
+        eprintln!(
+            "world: usage: [--seeds N] [--from SEED] [--minutes M] [--mutations] [--mutation NAME] [--replay SCHEDULE]"
+        );
         return ExitCode::from(2);
     };
     match simulate(&options) {
@@ -79,8 +83,8 @@ fn simulate(options: &Options) -> io::Result<u64> {
         report.log.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         return Ok(u64::from(report.violation.is_some()));
     }
-    if options.mutations {
-        return mutations(&mut out);
+    if let Some(name) = &options.mutations {
+        return mutations(name, &mut out);
     }
     let began = Instant::now();
     let time = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
@@ -127,9 +131,10 @@ fn simulate(options: &Options) -> io::Result<u64> {
 }
 
 /// Prints the first seed that finds each mutation; returns the number of those that none finds.
-fn mutations(out: &mut impl Write) -> io::Result<u64> {
+fn mutations(name: &str, out: &mut impl Write) -> io::Result<u64> {
     let mut missed = 0;
-    for (mutation, wanted, _) in MUTATIONS {
+    let wanted = |(mutation, ..): &(Mutation, &str, u64)| name == "all" || format!("{mutation:?}") == name;
+    for (mutation, wanted, _) in MUTATIONS.into_iter().filter(wanted) {
         match found(mutation, wanted) {
             Some((seed, violation)) => writeln!(out, "{mutation:?}: seed {seed}: {violation}")?,
             None => {

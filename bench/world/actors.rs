@@ -10,7 +10,8 @@ use std::time::Duration;
 use rxlab_change::apply::{
     self, BeginInfo, Failure, Reapply, Transaction, UndoOptions, Watchpost, Which, hold_deadline, reach,
 };
-use rxlab_change::journal::{History, Store};
+use rxlab_change::journal::{History, Store, UndoOutcome};
+use rxlab_change::persist::{Checked, Refusal, Restorer, lasting};
 use rxlab_path::model::{Identity, Model};
 use rxlab_path::sample::{Inventory, Scope};
 use rxlab_setting::{Plan, Setting};
@@ -20,7 +21,7 @@ use rxlab_trial::record::TrialRecord;
 use rxlab_trial::runner::{self, Bench, Measured};
 use rxlab_trial::simulate;
 
-use super::disk::SimDisk;
+use super::disk::{Place, SimDisk};
 use super::host::SimHost;
 use super::schedule::{Actor, Set, Slot};
 use super::{Killed, Link, Mutation, Running, State, World, kernel, nanoseconds};
@@ -36,6 +37,7 @@ const IN_TIME: Duration = Duration::from_secs(5 + 5 + 2);
 pub(crate) struct Guard {
     id: String,
     history: History,
+    place: Place,
     /// Neither killed nor ended.
     pub(crate) stands: bool,
     /// The process while it runs.
@@ -64,14 +66,15 @@ impl Ended {
 
 impl World {
     /// Runs a command until it ends or is killed.
-    pub(crate) fn command(self: &Arc<Self>, actor: &Actor) {
-        let force = matches!(actor, Actor::Undo { force: true, .. } | Actor::Reapply);
-        let ended = self.process(force, |world| match actor {
+    pub(crate) fn command(self: &Arc<Self>, actor: &Actor, place: Place) {
+        let force = matches!(actor, Actor::Undo { force: true, .. } | Actor::Reapply | Actor::Restore { .. });
+        let ended = self.process(force, place, |world| match actor {
             Actor::Apply { set, confirm, netns } => apply(world, set, *confirm, *netns),
             Actor::Undo { only, force } => undo(world, *only, *force),
             Actor::Confirm => confirm(world),
             Actor::Status => status(world),
             Actor::Reapply => reapply(world),
+            Actor::Restore { set } => restore(world, set),
             Actor::Trial { set, keep } => trial(world, set, *keep),
         });
         let kind = match (actor, ended) {
@@ -85,6 +88,7 @@ impl World {
             (Actor::Confirm, _) => "confirm: refused",
             (Actor::Status, _) => "status: shown",
             (Actor::Reapply, _) => "reapply: ended",
+            (Actor::Restore { .. }, _) => "restore: ended",
             (Actor::Trial { .. }, Some(Ended::Done)) => "trial: ended",
             (Actor::Trial { .. }, Some(Ended::Failed)) => "trial: failed",
             (Actor::Trial { .. }, None) => "trial: killed",
@@ -95,18 +99,19 @@ impl World {
 
     /// Lets a guard wait for its deadline until `until`, or to its end.
     pub(crate) fn guard(self: &Arc<Self>, at: usize, until: Option<u64>) {
-        let (id, history) = {
+        let (id, history, place) = {
             let state = self.state();
-            (state.guards[at].id.clone(), state.guards[at].history.clone())
+            let guard = &state.guards[at];
+            (guard.id.clone(), guard.history.clone(), guard.place)
         };
         let (mut pid, began) = (None, self.state().tick());
         let ended = catch_unwind(AssertUnwindSafe(|| {
-            self.process(false, |world| {
+            self.process(false, place, |world| {
                 pid = world.state().running();
                 world.state().guards[at].pid = pid;
                 let post =
                     Post { world: Arc::clone(world), id: id.clone(), until, sleeps: AtomicU32::new(0) };
-                hold_deadline(&Store::new(SimDisk::new(world)), &id, &history, &post);
+                hold_deadline(&Store::new(SimDisk::new(world, place)), &id, &history, &post);
                 Ended::Done
             })
         }));
@@ -128,7 +133,12 @@ impl World {
     }
 
     /// Runs `body` as a separate process; `None` when it is killed.
-    fn process(self: &Arc<Self>, force: bool, body: impl FnOnce(&Arc<World>) -> Ended) -> Option<Ended> {
+    fn process(
+        self: &Arc<Self>,
+        force: bool,
+        place: Place,
+        body: impl FnOnce(&Arc<World>) -> Ended,
+    ) -> Option<Ended> {
         let pid = {
             let mut state = self.state();
             state.next_pid += 1;
@@ -139,6 +149,7 @@ impl World {
                 killed: false,
                 dies_in_call: false,
                 force,
+                place,
                 last: Link::Other,
                 recorded_at: 0,
                 is_at_process: false,
@@ -172,7 +183,12 @@ fn said(payload: &(dyn Any + Send)) -> &str {
 
 /// The machine of a command, and its journals.
 fn machine(world: &Arc<World>) -> (SimHost, Store) {
-    (SimHost::own(world), Store::new(SimDisk::new(world)))
+    (SimHost::own(world), Store::new(SimDisk::new(world, place(world))))
+}
+
+/// The state directory of the running command.
+fn place(world: &Arc<World>) -> Place {
+    world.state().stack.last().map_or(Place::Usual, |top| top.place)
 }
 
 fn look(host: &dyn Host) -> Model {
@@ -185,11 +201,19 @@ fn settings(state: &State, set: &[Set], cookie: u64) -> Vec<Setting> {
         let value = kernel::text(*slot, kernel::ours(*slot, *which));
         let target = match slot {
             Slot::Entries | Slot::Budget => "host".to_owned(),
-            Slot::Rps(device, queue) | Slot::Rfs(device, queue) | Slot::Irq(device, queue) => {
-                format!("{}/rx-{queue}", name(state, *device, cookie)?)
+            Slot::Rps(device, queue)
+            | Slot::Rfs(device, queue)
+            | Slot::Irq(device, queue)
+            | Slot::QueueDefer(device, queue) => format!("{}/rx-{queue}", name(state, *device, cookie)?),
+            Slot::Group(group) => {
+                let groups = &state.machine.groups;
+                format!("cgroup:/{}", groups[usize::from(*group) % groups.len()].name)
             }
+            Slot::Ksoftirqd(cpu) => format!("cpu:{cpu}"),
             Slot::Xps(device, queue) => format!("{}/tx-{queue}", name(state, *device, cookie)?),
-            Slot::Channels(device) | Slot::Threaded(device) => name(state, *device, cookie)?,
+            Slot::Channels(device) | Slot::Threaded(device) | Slot::Defer(device) | Slot::Rss(device) => {
+                name(state, *device, cookie)?
+            }
             Slot::Thread(process, _) => format!("pid:{}", state.machine.process_of(*process).pid),
         };
         format!("{} {target} = {value}", kernel::knob(*slot)).parse().ok()
@@ -235,7 +259,8 @@ fn begin(
         match store.load(transaction.id()) {
             Ok(Some(history)) => {
                 let id = transaction.id().to_owned();
-                world.state().guards.push(Guard { id, history, stands: true, pid: None });
+                let place = place(world);
+                world.state().guards.push(Guard { id, history, place, stands: true, pid: None });
             }
             _ => {
                 let _ = transaction.keep();
@@ -298,7 +323,8 @@ fn apply(world: &Arc<World>, set: &[Set], confirm: u8, at: u8) -> Ended {
 
 fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
     let (own, store) = machine(world);
-    let before: Vec<String> = world.state().disk.open.keys().cloned().collect();
+    let place = place(world);
+    let before = world.state().disk.ids(place);
     let began = world.state().counts[0];
     let identity = look(&own).identity;
     let id = only.and_then(|at| before.get(usize::from(at)).cloned());
@@ -312,8 +338,15 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
                 && done.done.undone.iter().all(apply::Undo::is_clean);
             let mut state = world.state();
             let is_done = is_done || state.has(Mutation::AllIsBack);
-            for undo in &done.done.undone {
-                state.check_outcomes(&undo.id, who, &undo.outcomes);
+            for (at, undo) in done.done.undone.iter().enumerate() {
+                // Of an older transaction with the same value it says more, later.
+                let older = || done.done.undone[at + 1..].iter().flat_map(|older| &older.outcomes);
+                let is_last = |one: &&UndoOutcome| {
+                    let same = |other: &UndoOutcome| (&other.knob, &other.target) == (&one.knob, &one.target);
+                    !older().any(same)
+                };
+                let last: Vec<_> = undo.outcomes.iter().filter(is_last).cloned().collect();
+                state.check_outcomes(&undo.id, who, &last);
                 if is_done {
                     state.check_success(&undo.id, &undo.outcomes);
                 }
@@ -396,6 +429,53 @@ fn reapply(world: &Arc<World>) -> Ended {
         }
     }
     ended
+}
+
+fn restore(world: &Arc<World>, set: &[Set]) -> Ended {
+    let (own, store) = machine(world);
+    let model = look(&own);
+    let cookie = own.namespace().and_then(|own| own.cookie).unwrap_or(0);
+    let plan = {
+        let mut state = world.state();
+        let settings = settings(&state, set, cookie);
+        let plan = || lasting(&Plan::new("world", &settings), &model, |_| None);
+        state.persisted.get_or_insert_with(plan).clone()
+    };
+    let who = me(world);
+    // As in the command: the machine under the lock.
+    let again = |transaction: Transaction, part: &Plan| -> Result<Checked, ()> {
+        let host: Box<dyn Host> = Box::new(SimHost::own(world));
+        let model = look(&*host);
+        match apply::check(&*host, &model, part) {
+            Ok(settings) => Ok((transaction, host, model, settings)),
+            Err(_) => {
+                let _ = transaction.keep();
+                Err(())
+            }
+        }
+    };
+    let (root, stop) = (Path::new(ROOT), AtomicBool::new(false));
+    let restorer = Restorer {
+        host: &own,
+        own: &own,
+        model: &model,
+        root,
+        netns: None,
+        store: &store,
+        again: &again,
+        stop: &stop,
+    };
+    let round = restorer.round(&plan, None);
+    let mut state = world.state();
+    for made in &round.made {
+        state.check_kept(&made.id, who, &made.kept);
+    }
+    for refusal in &round.refused {
+        if let Refusal::RolledBack(failure) = refusal {
+            state.check_outcomes(&failure.undo.id, who, &failure.undo.outcomes);
+        }
+    }
+    Ended::new(round.refused.is_empty() && round.waiting.is_empty())
 }
 
 /// A trial whose slots take a second and measure nothing.

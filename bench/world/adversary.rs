@@ -1,6 +1,8 @@
 //! Schedules from seeds.
 
-use super::schedule::{Actor, Area, Counted, Errno, Event, Foreign, Move, Schedule, Set, Slot, ThreadMove};
+use super::schedule::{
+    Actor, Area, Counted, Errno, Event, Foreign, GroupMove, Move, Schedule, Set, Slot, ThreadMove,
+};
 use crate::random::Random;
 
 /// Devices of a machine: 0 and 1 are on a bus, 2 and 3 are virtual.
@@ -21,13 +23,21 @@ pub(crate) fn generate(seed: u64) -> Schedule {
         1 => {
             // A write that discards what another program has set.
             let device = random.byte(2);
-            let one = random.pick(&[Slot::Irq(device, 1), Slot::Rps(device, 0), Slot::Threaded(device)]);
+            let one = random.pick(&[
+                Slot::Irq(device, 1),
+                Slot::Rps(device, 0),
+                Slot::Threaded(device),
+                Slot::QueueDefer(device, 0),
+                Slot::Rss(device),
+            ]);
             custom.push((one, random.byte(3)));
-            Actor::Apply {
-                set: vec![(Slot::Channels(device), random.byte(2))],
-                confirm: random.byte(4),
-                netns: 0,
-            }
+            let set = match one {
+                Slot::QueueDefer(..) if random.percent(50) => (Slot::Defer(device), random.byte(2)),
+                // Fewer queues are refused.
+                Slot::Rss(_) => (Slot::Channels(device), 1),
+                _ => (Slot::Channels(device), random.byte(2)),
+            };
+            Actor::Apply { set: vec![set], confirm: random.byte(4), netns: 0 }
         }
         0 => Actor::Trial { set: sets(random), keep: random.percent(50) },
         _ => Actor::Apply {
@@ -45,6 +55,7 @@ pub(crate) fn generate(seed: u64) -> Schedule {
             Move::Channels(device, _) => Some(Move::Channels(device, 2)),
             Move::Cpu(cpu, false) => Some(Move::Cpu(cpu, true)),
             Move::Rename(device) | Move::RenameOdd(device) => Some(Move::Rename(device)),
+            Move::Mount(false) => Some(Move::Mount(true)),
             _ => None,
         };
         events.push(at_some_time(random, act));
@@ -68,7 +79,16 @@ fn at_some_time(random: &mut Random, act: Move) -> Event {
 }
 
 fn act(random: &mut Random) -> Move {
-    match random.below(40) {
+    match random.below(46) {
+        40 | 41 => Move::Group(random.byte(2), group_move(random)),
+        42 => Move::Mount(random.percent(30)),
+        43 => Move::RunElsewhere(command(random)),
+        44 => Move::RunElsewhere(Actor::Apply {
+            set: sets(random),
+            confirm: if random.percent(30) { 1 + random.byte(3) } else { 0 },
+            netns: 0,
+        }),
+        45 => Move::Run(Actor::Restore { set: sets(random) }),
         38 => Move::RenameOdd(device(random)),
         39 => Move::OddName(random.byte(NAMESPACES)),
         34..38 => Move::Process(random.byte(2), thread_move(random)),
@@ -105,8 +125,20 @@ fn thread_move(random: &mut Random) -> ThreadMove {
     }
 }
 
+fn group_move(random: &mut Random) -> GroupMove {
+    random.pick(&[
+        GroupMove::Rename,
+        GroupMove::Rename,
+        GroupMove::Swap,
+        GroupMove::Remake,
+        GroupMove::Remake,
+        GroupMove::Remove,
+    ])
+}
+
 fn command(random: &mut Random) -> Actor {
-    match random.below(8) {
+    match random.below(9) {
+        8 => Actor::Restore { set: sets(random) },
         0 | 1 => Actor::Apply {
             set: sets(random),
             confirm: if random.percent(30) { 1 + random.byte(3) } else { 0 },
@@ -120,7 +152,8 @@ fn command(random: &mut Random) -> Actor {
 }
 
 fn fault(random: &mut Random) -> Move {
-    let area = match random.below(13) {
+    let area = match random.below(14) {
+        13 => Area::Napis,
         12 => Area::View,
         0 => Area::Interfaces,
         1 => Area::NoInterfaces,
@@ -137,9 +170,11 @@ fn fault(random: &mut Random) -> Move {
         Area::DiskWrites => {
             random.pick(&[Errno::Enospc, Errno::Erofs, Errno::Eio, Errno::Efbig, Errno::Emfile])
         }
-        // Every Linux has the list.
-        Area::Interrupts => random.pick(&[Errno::Eio, Errno::Eacces, Errno::Emfile, Errno::Enomem]),
-        Area::DiskReads => random.pick(&[Errno::Eio, Errno::Emfile, Errno::Enomem]),
+        // ENOENT: hidden by a mount of procfs with subset=pid.
+        Area::Interrupts => {
+            random.pick(&[Errno::Eio, Errno::Eacces, Errno::Emfile, Errno::Enomem, Errno::Enoent])
+        }
+        Area::Napis | Area::DiskReads => random.pick(&[Errno::Eio, Errno::Emfile, Errno::Enomem]),
         Area::Namespaces | Area::Enter | Area::Interfaces => random.pick(&[
             Errno::Eio,
             Errno::Eacces,
@@ -179,7 +214,12 @@ fn sets(random: &mut Random) -> Vec<Set> {
 }
 
 fn slot(random: &mut Random) -> Slot {
-    match random.below(17) {
+    match random.below(23) {
+        17 => Slot::Defer(random.byte(2)),
+        18 | 19 => Slot::QueueDefer(random.byte(2), random.byte(2)),
+        20 => Slot::Rss(random.byte(2)),
+        21 => Slot::Ksoftirqd(random.byte(4)),
+        22 => Slot::Group(random.byte(2)),
         14..17 => {
             let most = random.pick(&[2, 4]);
             Slot::Thread(random.byte(2), random.byte(most))

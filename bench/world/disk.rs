@@ -1,6 +1,6 @@
 //! The simulated disk: journal files whose unsynced bytes are lost in a reboot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
@@ -18,21 +18,79 @@ pub(crate) struct File {
     synced: usize,
     /// The adversary flipped a byte of it.
     pub(crate) damaged: bool,
+    folder: Shown,
+}
+
+/// A state directory: the usual one is on a file system of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    #[default]
+    Usual,
+    Elsewhere,
+}
+
+/// What a state directory shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Shown {
+    #[default]
+    Mounted,
+    /// The directory below the mount point.
+    Underneath,
+    Elsewhere,
 }
 
 /// The files, and the holder of the lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) open: BTreeMap<String, File>,
     pub(crate) archive: BTreeMap<String, File>,
     pub(crate) holder: Option<u32>,
     pub(crate) notices: BTreeMap<String, Vec<u8>>,
+    /// False while the file system of the usual journal is not mounted.
+    pub(crate) is_mounted: bool,
+    /// Transactions of this machine that are open, in any journal: it is in memory.
+    registered: BTreeSet<String>,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self {
+            open: BTreeMap::new(),
+            archive: BTreeMap::new(),
+            holder: None,
+            notices: BTreeMap::new(),
+            is_mounted: true,
+            registered: BTreeSet::new(),
+        }
+    }
 }
 
 impl Files {
+    /// What a state directory shows now.
+    pub(crate) fn shown(&self, place: Place) -> Shown {
+        match place {
+            Place::Elsewhere => Shown::Elsewhere,
+            Place::Usual if self.is_mounted => Shown::Mounted,
+            Place::Usual => Shown::Underneath,
+        }
+    }
+
+    /// The open transactions that a state directory shows.
+    pub(crate) fn ids(&self, place: Place) -> Vec<String> {
+        let shown = self.shown(place);
+        self.open.iter().filter(|(_, file)| file.folder == shown).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// True if a transaction is in sight, open or archived.
+    pub(crate) fn is_in_sight(&self, id: &str) -> bool {
+        let file = self.open.get(id).or_else(|| self.archive.get(id));
+        file.is_some_and(|file| file.folder == self.shown(file.folder.place()))
+    }
+
     /// The machine boots: some of the unsynced bytes survive.
     pub(crate) fn reboot(&mut self, survives: u8) {
         self.holder = None;
+        self.registered.clear();
         for file in self.open.values_mut() {
             let length = (file.synced + usize::from(survives)).min(file.bytes.len());
             file.bytes.truncate(length);
@@ -49,9 +107,25 @@ impl Files {
     }
 }
 
+impl Shown {
+    fn place(self) -> Place {
+        if self == Shown::Elsewhere { Place::Elsewhere } else { Place::Usual }
+    }
+
+    /// A transaction that was archived long ago: the numbers of each journal go on from there.
+    fn archived(self) -> Option<&'static str> {
+        match self {
+            Shown::Mounted => None,
+            Shown::Underneath => Some("000400-0000"),
+            Shown::Elsewhere => Some("000700-0000"),
+        }
+    }
+}
+
 /// The journal files of one command.
 pub(crate) struct SimDisk {
     world: Arc<World>,
+    place: Place,
 }
 
 /// The lock, released when dropped.
@@ -71,8 +145,8 @@ impl Drop for Held {
 }
 
 impl SimDisk {
-    pub(crate) fn new(world: &Arc<World>) -> Self {
-        Self { world: Arc::clone(world) }
+    pub(crate) fn new(world: &Arc<World>, place: Place) -> Self {
+        Self { world: Arc::clone(world), place }
     }
 
     /// The state at the next operation, and the fault that prevents it.
@@ -97,7 +171,9 @@ impl SimDisk {
 
     fn change(&self, id: &str, change: impl FnOnce(&mut File)) -> io::Result<()> {
         self.with(true, |state| {
-            change(state.disk.open.get_mut(id).ok_or(io::ErrorKind::NotFound)?);
+            let shown = state.disk.shown(self.place);
+            let file = state.disk.open.get_mut(id).filter(|file| file.folder == shown);
+            change(file.ok_or(io::ErrorKind::NotFound)?);
             Ok(())
         })
     }
@@ -105,7 +181,15 @@ impl SimDisk {
 
 impl Storage for SimDisk {
     fn list(&self, folder: Folder) -> io::Result<Vec<String>> {
-        match self.with(false, |state| Ok(files(state, folder).keys().cloned().collect())) {
+        let listed = self.with(false, |state| {
+            let shown = state.disk.shown(self.place);
+            let files = files(state, folder).iter().filter(|(_, file)| file.folder == shown);
+            let old = shown.archived().filter(|_| folder == Folder::Archive).map(str::to_owned);
+            let mut ids: Vec<String> = files.map(|(id, _)| id.clone()).chain(old).collect();
+            ids.sort();
+            Ok(ids)
+        });
+        match listed {
             // A missing directory has no files.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             listed => listed,
@@ -117,7 +201,9 @@ impl Storage for SimDisk {
             if state.fails_with_the_damaged() {
                 Err(io::Error::from_raw_os_error(5))
             } else {
-                Ok(files(state, folder).get(id).ok_or(io::ErrorKind::NotFound)?.bytes.clone())
+                let shown = state.disk.shown(self.place);
+                let file = files(state, folder).get(id).filter(|file| file.folder == shown);
+                Ok(file.ok_or(io::ErrorKind::NotFound)?.bytes.clone())
             }
         })
     }
@@ -127,7 +213,9 @@ impl Storage for SimDisk {
             if state.disk.open.contains_key(id) {
                 Err(io::ErrorKind::AlreadyExists.into())
             } else {
-                state.disk.open.insert(id.to_owned(), File::default());
+                let folder = state.disk.shown(self.place);
+                state.disk.open.insert(id.to_owned(), File { folder, ..File::default() });
+                state.disk.registered.insert(id.to_owned());
                 Ok(())
             }
         })
@@ -141,7 +229,9 @@ impl Storage for SimDisk {
         let (mut state, fault) = self.meet(true);
         let bytes = &forgotten(state.mutation, bytes)[..];
         let gone = fault.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
-        let file = state.disk.open.get_mut(id).filter(|_| !gone).ok_or(io::ErrorKind::NotFound)?;
+        let shown = state.disk.shown(self.place);
+        let file = state.disk.open.get_mut(id).filter(|file| !gone && file.folder == shown);
+        let file = file.ok_or(io::ErrorKind::NotFound)?;
         if let Some(error) = fault {
             // A full disk keeps only half of it.
             if error.raw_os_error() == Some(28) {
@@ -176,8 +266,11 @@ impl Storage for SimDisk {
 
     fn archive(&self, id: &str) -> io::Result<()> {
         self.with(true, |state| {
+            let shown = state.disk.shown(self.place);
+            state.disk.open.get(id).filter(|file| file.folder == shown).ok_or(io::ErrorKind::NotFound)?;
             let file = state.disk.open.remove(id).ok_or(io::ErrorKind::NotFound)?;
             state.disk.archive.insert(id.to_owned(), file);
+            state.disk.registered.remove(id);
             Ok(())
         })
     }
@@ -198,6 +291,28 @@ impl Storage for SimDisk {
         Ok(Lock::held_by(Held { world: Arc::clone(&self.world), by }))
     }
 
+    fn others(&self) -> io::Result<Vec<(PathBuf, Box<dyn Storage>)>> {
+        let state = self.world.state();
+        let other = if self.place == Place::Usual { Place::Elsewhere } else { Place::Usual };
+        let files = state.disk.registered.iter().filter_map(|id| state.disk.open.get(id));
+        let has_some = files.into_iter().any(|file| file.folder.place() == other);
+        if !has_some || state.has(Mutation::NoRegistry) {
+            return Ok(Vec::new());
+        }
+        drop(state);
+        Ok(vec![(PathBuf::from(state_directory(other)), Box::new(Self::new(&self.world, other)))])
+    }
+
+    fn missing(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        let state = self.world.state();
+        if state.has(Mutation::NoRegistry) {
+            return Ok(Vec::new());
+        }
+        let registered = state.disk.registered.iter();
+        let unseen = registered.filter(|id| !state.disk.is_in_sight(id));
+        Ok(unseen.map(|id| (id.clone(), PathBuf::from(format!("/somewhere/{id}.jsonl")))).collect())
+    }
+
     fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
         self.with(true, |state| {
             state.disk.notices.insert(id.to_owned(), text.to_vec());
@@ -211,8 +326,12 @@ impl Storage for SimDisk {
 
     fn path(&self, folder: Folder, id: &str) -> PathBuf {
         let folder = if folder == Folder::Open { "journal" } else { "journal/archive" };
-        PathBuf::from(format!("/var/lib/rxlab/{folder}/{id}.jsonl"))
+        PathBuf::from(format!("{}/{folder}/{id}.jsonl", state_directory(self.place)))
     }
+}
+
+fn state_directory(place: Place) -> &'static str {
+    if place == Place::Usual { "/var/lib/rxlab" } else { "/srv/rxlab" }
 }
 
 /// A line of the journal without what a mutation forgets.
@@ -222,8 +341,16 @@ fn forgotten(mutation: Mutation, line: &[u8]) -> Vec<u8> {
         (Mutation::NothingDisplaced, Some(Record::Intent(intent))) => {
             Record::Intent(Intent { displaced: Vec::new(), ..intent }).to_line()
         }
-        (Mutation::ThreadedStays, Some(Record::Intent(mut intent))) => {
-            intent.displaced.retain(|value| value.knob != "threaded");
+        (
+            Mutation::ThreadedStays | Mutation::TableStays | Mutation::NapisStay,
+            Some(Record::Intent(mut intent)),
+        ) => {
+            let kept = match mutation {
+                Mutation::ThreadedStays => "threaded",
+                Mutation::TableStays => "rss",
+                _ => "queue_defer_hard_irqs",
+            };
+            intent.displaced.retain(|value| value.knob != kept);
             Record::Intent(intent).to_line()
         }
         _ => line.to_vec(),

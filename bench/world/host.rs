@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::io::Errno as Os;
-use rxlab_base::parse::{attribute, one_message};
-use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_base::parse::{Scheduling, attribute, one_message};
+use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_sys::{
-    Action, Cause, Entry, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError, Operation, OtherView,
-    Query,
+    Action, Cause, Entry, EthtoolChange, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError,
+    Operation, OtherView, Query,
 };
 
-use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list};
+use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list, scheduling, scheduling_of, table};
+use super::processes::Group;
 use super::schedule::{Area, Slot};
 use super::{Counted, Link, Mutation, State, World};
 
@@ -46,6 +47,13 @@ enum Node {
     Tasks(usize),
     /// The file `stat` of a process or a thread.
     Stat(u32, u64),
+    /// The directory of all control groups, and of one.
+    Groups,
+    Group(usize),
+    /// The lists of queues and NAPIs.
+    Napis,
+    /// All processes: the threads of the kernel.
+    Processes,
     Fixed(String),
     Absent,
 }
@@ -77,8 +85,14 @@ impl SimHost {
         if let Some(rest) = path.strip_prefix("sys/class/net") {
             return self.interface_node(machine, rest);
         }
+        if path == "proc" {
+            return Node::Processes;
+        }
         if let Some(rest) = path.strip_prefix("proc/") {
             return proc_node(machine, rest);
+        }
+        if let Some(rest) = path.strip_prefix(GROUPS) {
+            return group_node(machine, rest);
         }
         match path {
             "sys/devices/system/cpu/online" => Node::Fixed(format!("{}\n", list(machine.online))),
@@ -104,6 +118,9 @@ impl SimHost {
                 "carrier_down_count" => Node::InterfaceFile(at, format!("{}\n", device.carrier_downs)),
                 "device/driver" if device.pci.is_some() => Node::Driver(at),
                 "threaded" => Node::Value(Slot::Threaded(u8::try_from(at).unwrap_or(0))),
+                "napi_defer_hard_irqs" if device.pci.is_some() => {
+                    Node::Value(Slot::Defer(u8::try_from(at).unwrap_or(0)))
+                }
                 "operstate" => Node::InterfaceFile(at, "up\n".to_owned()),
                 _ => Node::Absent,
             };
@@ -139,6 +156,8 @@ impl SimHost {
             "sys/class/net",
             "proc/irq/",
             "proc/interrupts",
+            GROUPS,
+            "proc/2",
             "proc/sys/net/core/",
             "proc/8",
             "proc/9",
@@ -163,20 +182,42 @@ impl SimHost {
         }
         let mut state = self.world.state();
         let node = self.node(&state.machine, path);
-        if let (Node::Interrupts, true) = (&node, state.has(Mutation::NoInterrupts))
-            && prevented(&mut state, &node, operation, path).is_err()
-        {
-            let others = "  CPU0 CPU1 CPU2 CPU3\n 9:  1  2  3  4  IO-APIC 9-fasteoi  acpi\n";
-            return answer(&mut state, Node::Fixed(others.to_owned()))
-                .ok_or_else(|| HostError::new(operation, path, Cause::Missing));
-        }
         prevented(&mut state, &node, operation, path)?;
         answer(&mut state, node).ok_or_else(|| HostError::new(operation, path, Cause::Missing))
     }
 }
 
+/// Where the control groups are mounted.
+const GROUPS: &str = "sys/fs/cgroup/cpuset";
+
+fn group_node(machine: &Machine, rest: &str) -> Node {
+    let Some(rest) = rest.strip_prefix('/') else { return Node::Groups };
+    let (name, file) = rest.split_once('/').unwrap_or((rest, ""));
+    match (machine.find_group(name), file) {
+        (Some(at), "") => Node::Group(at),
+        (Some(at), "cpuset.cpus") => Node::Value(Slot::Group(u8::try_from(at).unwrap_or(0))),
+        _ => Node::Absent,
+    }
+}
+
+/// The thread `ksoftirqd/N` is process `KSOFTIRQD + N`.
+const KSOFTIRQD: u32 = 20;
+
+fn ksoftirqd_node(pid: u32, file: &str) -> Option<Node> {
+    let cpu = pid.checked_sub(KSOFTIRQD).filter(|cpu| *cpu < CPUS)?;
+    match file {
+        "comm" => Some(Node::Fixed(format!("ksoftirqd/{cpu}\n"))),
+        "stat" => Some(Node::Value(Slot::Ksoftirqd(u8::try_from(cpu).ok()?))),
+        _ => None,
+    }
+}
+
 fn proc_node(machine: &Machine, rest: &str) -> Node {
     match rest {
+        "self/mountinfo" => {
+            return Node::Fixed(format!("30 20 0:26 / /{GROUPS} rw - cgroup cgroup rw,cpuset\n"));
+        }
+        "cgroups" => return Node::Fixed("cpuset\t4\t3\t1\n".to_owned()),
         "interrupts" => return Node::Interrupts,
         "sys/kernel/hostname" => return Node::Fixed("world\n".to_owned()),
         "sys/kernel/osrelease" => return Node::Fixed("6.1.0\n".to_owned()),
@@ -205,6 +246,9 @@ fn proc_node(machine: &Machine, rest: &str) -> Node {
 fn process_node(machine: &Machine, rest: &str) -> Option<Node> {
     let (pid, rest) = rest.split_once('/')?;
     let pid: u32 = pid.parse().ok()?;
+    if let Some(node) = ksoftirqd_node(pid, rest) {
+        return Some(node);
+    }
     let at = machine.processes.iter().position(|process| process.pid == pid)?;
     let process = &machine.processes[at];
     let (tid, file) = match rest.strip_prefix("task/") {
@@ -231,7 +275,14 @@ fn hits(area: Area, node: &Node, operation: Operation) -> bool {
         | Node::Queues(at)
         | Node::Queue(at, ..) => Some(*at),
         Node::Value(
-            Slot::Rps(at, _) | Slot::Rfs(at, _) | Slot::Xps(at, _) | Slot::Threaded(at) | Slot::Channels(at),
+            Slot::Rps(at, _)
+            | Slot::Rfs(at, _)
+            | Slot::Xps(at, _)
+            | Slot::QueueDefer(at, _)
+            | Slot::Defer(at)
+            | Slot::Rss(at)
+            | Slot::Threaded(at)
+            | Slot::Channels(at),
         ) => Some(usize::from(*at)),
         _ => None,
     };
@@ -243,6 +294,7 @@ fn hits(area: Area, node: &Node, operation: Operation) -> bool {
             matches!(operation, Operation::Write | Operation::Act) && device == Some(usize::from(of))
         }
         (Area::Interrupts, Node::Interrupts | Node::Value(Slot::Irq(..))) => true,
+        (Area::Napis, Node::Napis) => true,
         _ => false,
     }
 }
@@ -259,6 +311,18 @@ fn value_text(slot: Slot, value: u64) -> String {
     match slot {
         Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => format!("{value:x}\n"),
         Slot::Thread(..) => format!("Name:\tserver\nCpus_allowed_list:\t{}\n", list(value)),
+        Slot::Group(_) => format!("{}\n", list(value)),
+        Slot::Ksoftirqd(cpu) => {
+            let (policy, priority, nice) = scheduling_of(value);
+            let zeros = |count| " 0".repeat(count);
+            let pid = KSOFTIRQD + u32::from(cpu);
+            format!(
+                "{pid} (ksoftirqd/{cpu}) S 2{} {nice}{} {priority} {policy}{}\n",
+                zeros(14),
+                zeros(20),
+                zeros(11)
+            )
+        }
         _ => format!("{value}\n"),
     }
 }
@@ -269,6 +333,7 @@ fn number(slot: Slot, bytes: &[u8]) -> Option<u64> {
         Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => {
             Some(CpuMask::from_hex(text).ok()?.iter().fold(0, |mask, cpu| mask | 1 << cpu.0))
         }
+        Slot::Group(_) => Some(text.parse::<CpuMask>().ok()?.iter().fold(0, |mask, cpu| mask | 1 << cpu.0)),
         _ => text.parse().ok(),
     }
 }
@@ -293,6 +358,32 @@ fn link_of(at: usize, device: &Device) -> String {
     }
 }
 
+/// The queues of the devices of a namespace, or their NAPIs.
+fn napis(machine: &Machine, cookie: u64, query: &Query) -> Vec<u8> {
+    let mut answer = Vec::new();
+    for (_, device) in machine.in_netns(cookie).filter(|(_, device)| device.pci.is_some()) {
+        for (number, queue) in (0..).zip(&device.queues).take(usize::try_from(device.count.now).unwrap_or(0))
+        {
+            let numbers = match query {
+                Query::Napis => {
+                    vec![
+                        (1, device.ifindex),
+                        (2, queue.napi()),
+                        (5, u32::try_from(queue.defer.now).unwrap_or(0)),
+                    ]
+                }
+                _ => vec![(1, number), (2, device.ifindex), (3, 0), (4, queue.napi())],
+            };
+            let attributes: Vec<u8> = numbers
+                .into_iter()
+                .flat_map(|(kind, number)| attribute(kind, number.to_ne_bytes()))
+                .collect();
+            answer.extend(one_message(&attributes));
+        }
+    }
+    answer
+}
+
 fn channels(device: &Device) -> Vec<u8> {
     let counts = [(5, u32::from(MAX_QUEUES)), (9, u32::try_from(device.count.now).unwrap_or(0))];
     one_message(&counts.map(|(kind, count)| attribute(kind, count.to_ne_bytes())).concat())
@@ -301,6 +392,41 @@ fn channels(device: &Device) -> Vec<u8> {
 impl SimHost {
     fn in_one_view(&self, operation: Operation, path: &str) -> Result<(), HostError> {
         self.check_view().map_err(|_| HostError::new(operation, path, Cause::OtherView))
+    }
+
+    fn find(&self, state: &State, nic: &NicName) -> Option<u8> {
+        let at = state.machine.find(self.cookie(), nic.as_str())?;
+        state.machine.devices[at].pci?;
+        u8::try_from(at).ok()
+    }
+
+    /// Carries out an action that sets one value, which `found` looks for and gives a number.
+    fn set(&self, path: &str, found: impl FnOnce(&State) -> Option<(Slot, u64)>) -> Result<(), HostError> {
+        let failed = |cause: Cause| HostError::new(Operation::Act, path, cause);
+        self.in_one_view(Operation::Act, path)?;
+        self.world.step(Counted::Any, Link::Write);
+        let mut state = self.world.state();
+        let (slot, value) = found(&state).ok_or_else(|| failed(Cause::Missing))?;
+        prevented(&mut state, &Node::Value(slot), Operation::Act, path)?;
+        let done = state.write(slot, value);
+        state.die_in_call(slot);
+        drop(state);
+        self.world.written();
+        if done { Ok(()) } else { Err(failed(Cause::Errno(22))) }
+    }
+
+    /// sched_setattr(2) of a thread of the kernel.
+    fn schedule(&self, path: &str, pid: u32, wanted: &Scheduling) -> Result<(), HostError> {
+        self.set(path, |state| {
+            let cpu = pid.checked_sub(KSOFTIRQD).and_then(|cpu| u8::try_from(cpu).ok())?;
+            let nice = if wanted.policy == 5 && state.has(Mutation::OneStep) { 0 } else { wanted.nice };
+            let (policy, priority) = (u64::from(wanted.policy), u64::from(wanted.priority));
+            let slot = Slot::Ksoftirqd(cpu);
+            // The nice value is set by a second call.
+            let is_cut = state.dies_in_call() && matches!(policy, 1 | 2 | 5);
+            let was = scheduling_of(state.machine.value(slot)?.now).2;
+            Some((slot, scheduling(policy, priority, if is_cut { was } else { i64::from(nice) })))
+        })
     }
 
     /// sched_setaffinity(2), which takes the number of a thread.
@@ -320,7 +446,6 @@ impl SimHost {
 
 impl Host for SimHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        let is_of_thread = path.contains("/task/");
         if let Some(text) = self.taken_for_kept(path) {
             return Ok(text);
         }
@@ -328,7 +453,6 @@ impl Host for SimHost {
             Node::Fixed(text) | Node::InterfaceFile(_, text) => Some(text),
             Node::Interrupts => Some(interrupts(&state.machine)),
             Node::Value(slot) => Some(value_text(slot, state.machine.value(slot)?.now)),
-            Node::Stat(_, _) if state.has(Mutation::ThreadsByNumber) && is_of_thread => None,
             Node::Stat(tid, start) => {
                 Some(format!("{tid} (server) S{} {start}{}\n", " 0".repeat(18), " 0".repeat(30)))
             }
@@ -369,6 +493,12 @@ impl Host for SimHost {
                     let odd = machine.odd.contains(&cookie).then(|| ODD.to_owned());
                     devices.chain(["lo".to_owned()]).chain(odd).collect()
                 }
+                Node::Groups => {
+                    let groups = machine.groups.iter().filter(|group| group.exists);
+                    groups.map(|group| group.name.clone()).collect()
+                }
+                Node::Group(_) => vec!["cpuset.cpus".to_owned()],
+                Node::Processes => (KSOFTIRQD..KSOFTIRQD + CPUS).map(|pid| pid.to_string()).collect(),
                 Node::Tasks(at) => machine.processes[at].alive().map(|(tid, _)| tid.to_string()).collect(),
                 Node::Loopback => Vec::new(),
                 Node::Interface(_) => ["carrier_down_count", "ifindex", "operstate", "queues", "threaded"]
@@ -393,6 +523,16 @@ impl Host for SimHost {
         })
     }
 
+    fn find_group(&self, mount: &str, inode: u64) -> Result<Option<String>, HostError> {
+        self.meet(mount, Operation::List, |state, node| {
+            let Node::Groups = node else { return None };
+            let is_it = |group: &&Group| group.exists && group.inode == inode;
+            let found =
+                state.machine.groups.iter().find(is_it).filter(|_| !state.has(Mutation::GroupsByPath));
+            Some(found.map(|group| format!("/{}", group.name)))
+        })
+    }
+
     fn link(&self, path: &str) -> Result<String, HostError> {
         self.meet(path, Operation::Link, |state, node| match node {
             Node::Interface(at) => Some(link_of(at, &state.machine.devices[at])),
@@ -405,19 +545,39 @@ impl Host for SimHost {
     fn query(&self, query: &Query) -> Result<Vec<u8>, HostError> {
         let path = query.path();
         let missing = || HostError::new(Operation::Ask, &path, Cause::Missing);
-        let Query::Ethtool(EthtoolGet::Channels, nic) = query else { return Err(missing()) };
-        let find = |state: &State| {
-            let at = state.machine.find(self.cookie(), nic.as_str())?;
-            state.machine.devices[at].pci.map(|_| at)
+        let (get, nic) = match query {
+            Query::Queues | Query::Napis => {
+                // All values of all NAPIs are one answer.
+                self.world.step(Counted::Any, Link::Read(Slot::QueueDefer(0, 0)));
+                let mut state = self.world.state();
+                return match prevented(&mut state, &Node::Napis, Operation::Ask, &path) {
+                    Err(_) if state.has(Mutation::NoNapis) => Ok(Vec::new()),
+                    prevented => prevented.map(|()| napis(&state.machine, self.cookie(), query)),
+                };
+            }
+            Query::Ethtool(get @ (EthtoolGet::Channels | EthtoolGet::Rss | EthtoolGet::RxRings), nic) => {
+                (*get, nic)
+            }
+            _ => return Err(missing()),
         };
-        let at = find(&self.world.state()).and_then(|at| u8::try_from(at).ok());
-        let link = at.map_or(Link::Other, |at| Link::Read(Slot::Channels(at)));
-        self.world.step(Counted::Any, link);
+        let slot = if get == EthtoolGet::Channels { Slot::Channels } else { Slot::Rss };
+        let at = self.find(&self.world.state(), nic);
+        self.world.step(Counted::Any, at.map_or(Link::Other, |at| Link::Read(slot(at))));
         let mut state = self.world.state();
-        let at = find(&state).ok_or_else(missing)?;
-        let node = Node::Value(Slot::Channels(u8::try_from(at).unwrap_or(0)));
-        prevented(&mut state, &node, Operation::Ask, &path)?;
-        Ok(channels(&state.machine.devices[at]))
+        // Not every driver reports the number of rings.
+        let at = self.find(&state, nic).filter(|at| get != EthtoolGet::RxRings || *at == 0);
+        let at = at.ok_or_else(missing)?;
+        prevented(&mut state, &Node::Value(slot(at)), Operation::Ask, &path)?;
+        let device = state.machine.device(at);
+        if get == EthtoolGet::Channels {
+            return Ok(channels(device));
+        }
+        if get == EthtoolGet::RxRings {
+            // `struct ethtool_rxnfc`: a command, a kind of flow, and the count.
+            return Ok(one_message(&[&[0; 8][..], &device.count.now.to_ne_bytes(), &[0; 176]].concat()));
+        }
+        let table = table(device.rss.now, device.count.now);
+        Ok(one_message(&attribute(4, table.map(u32::to_ne_bytes).concat())))
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {
@@ -425,6 +585,31 @@ impl Host for SimHost {
             return self.move_thread(*pid, *tid, cpus);
         }
         let path = action.path();
+        match action {
+            Action::Napi { id, attributes } => {
+                return self.set(&path, |state| {
+                    let number = attributes.get(4..8)?.try_into().ok().map(u32::from_ne_bytes)?;
+                    let slots = state.machine.slots();
+                    let is_it = |slot: &Slot| match slot {
+                        Slot::QueueDefer(device, queue) => {
+                            let device = state.machine.device(*device);
+                            device.netns == self.cookie() && device.queues[usize::from(*queue)].napi() == *id
+                        }
+                        _ => false,
+                    };
+                    Some((slots.into_iter().find(is_it)?, u64::from(number)))
+                });
+            }
+            Action::EthtoolIoctl { nic, change: EthtoolChange::Table { queues, reset, .. } } => {
+                return self.set(&path, |state| {
+                    let packed =
+                        (0..).zip(queues).fold(0, |all, (at, queue)| all | u64::from(queue + 1) << (4 * at));
+                    Some((Slot::Rss(self.find(state, nic)?), if *reset { 0 } else { packed }))
+                });
+            }
+            Action::ThreadPolicy { pid, scheduling } => return self.schedule(&path, *pid, scheduling),
+            _ => {}
+        }
         let failed = |cause: Cause| HostError::new(Operation::Act, &path, cause);
         let Action::Ethtool { get: EthtoolGet::Channels, nic, attributes } = action else {
             return Err(failed(Cause::Missing));
@@ -457,12 +642,14 @@ impl Host for SimHost {
     }
 
     fn inode(&self, path: &str) -> Result<u64, HostError> {
-        let name = path.strip_prefix("sys/class/net/").unwrap_or(path).split('/').next().unwrap_or("");
+        let name =
+            path.strip_prefix("sys/class/net/").map_or(path, |rest| rest.split('/').next().unwrap_or(""));
         self.world.step(Counted::Any, Link::Inode(crc32fast::hash(name.as_bytes())));
         let mut state = self.world.state();
         let node = self.node(&state.machine, path);
         prevented(&mut state, &node, Operation::List, path)?;
-        if state.knows_names_only() {
+        let by_path = state.has(Mutation::GroupsByPath) && matches!(node, Node::Group(_));
+        if state.knows_names_only() || by_path {
             // Above those of the simulated machine.
             return Ok(path.bytes().fold(1 << 40, |sum, byte| 31 * (sum % (1 << 50)) + u64::from(byte)));
         }
@@ -470,6 +657,7 @@ impl Host for SimHost {
             // Each namespace has its own.
             Node::Loopback => Ok(self.files),
             Node::Interface(at) => Ok(state.machine.devices[at].inode),
+            Node::Group(at) => Ok(state.machine.groups[at].inode),
             Node::Queue(at, queue, true) => Ok(state.machine.devices[at].queues[queue].rx_inode),
             Node::Queue(at, queue, false) => Ok(state.machine.devices[at].queues[queue].tx_inode),
             _ => Err(HostError::new(Operation::List, path, Cause::Missing)),

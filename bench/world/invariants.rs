@@ -9,7 +9,7 @@ use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
 
 use super::actors::{Ended, ROOT};
-use super::disk::SimDisk;
+use super::disk::{Place, SimDisk};
 use super::host::SimHost;
 use super::processes::allows;
 use super::schedule::Slot;
@@ -33,11 +33,19 @@ impl State {
         }
         let (device, lasting) = match slot {
             Slot::Entries | Slot::Budget => return true,
-            Slot::Rps(device, queue) | Slot::Rfs(device, queue) | Slot::Irq(device, queue) => {
-                (device, format!("rx-{queue}"))
+            Slot::Ksoftirqd(cpu) => return touched.target.to_string() == format!("cpu:{cpu}"),
+            Slot::Group(_) => {
+                let inode = self.machine.identity(slot);
+                return touched.group.is_some_and(|group| group.inode == inode);
             }
+            Slot::Rps(device, queue)
+            | Slot::Rfs(device, queue)
+            | Slot::Irq(device, queue)
+            | Slot::QueueDefer(device, queue) => (device, format!("rx-{queue}")),
             Slot::Xps(device, queue) => (device, format!("tx-{queue}")),
-            Slot::Channels(device) | Slot::Threaded(device) => (device, "nic".to_owned()),
+            Slot::Channels(device) | Slot::Threaded(device) | Slot::Defer(device) | Slot::Rss(device) => {
+                (device, "nic".to_owned())
+            }
             Slot::Thread(process, _) => {
                 let process = self.machine.process_of(process);
                 let address = format!("process:{}@{}", process.pid, process.main().start);
@@ -99,8 +107,10 @@ impl State {
                 .flat_map(|t| t.displaced.into_iter().chain(t.held.into_iter().flatten()));
             let device = self.is_fresh(slot, was);
             for one in written_with {
-                // CPUs that a driver chose for a new interrupt or a new transmit queue look the same as those that others set.
-                let is_chosen = matches!(slot, Slot::Irq(..) | Slot::Xps(..));
+                // CPUs that a driver chose for a new interrupt or a new transmit queue look the same as those that others set, as do
+                // the polls that a new NAPI has from its interface.
+                let is_chosen =
+                    matches!(slot, Slot::Irq(..) | Slot::Xps(..) | Slot::QueueDefer(..) | Slot::Rss(_));
                 // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
                 let list = || one.value.parse::<CpuMask>().unwrap_or_default();
                 let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();
@@ -120,6 +130,11 @@ impl State {
 
     /// True if a value of a journal stands for `value` of a slot, which is `text`.
     pub(super) fn is_value(&self, slot: Slot, value: u64, recorded: &str, text: &str) -> bool {
+        if let (Slot::Rss(device), Some(queues)) = (slot, recorded.strip_prefix("equal ")) {
+            // The default of that number of queues.
+            let table = kernel::table(value, self.machine.device(device).count.now);
+            return queues.parse().is_ok_and(|queues| table == kernel::table(0, queues));
+        }
         let Slot::Thread(process, at) = slot else { return recorded == text };
         let process = self.machine.process_of(process);
         let tid = process.pid + u32::from(at);
@@ -130,9 +145,12 @@ impl State {
     /// True if a value is that of a new queue on a device whose queues were recreated.
     fn is_fresh(&self, slot: Slot, value: u64) -> bool {
         let device = match slot {
-            Slot::Rps(device, _) | Slot::Rfs(device, _) | Slot::Xps(device, _) | Slot::Irq(device, _) => {
-                device
-            }
+            Slot::Rps(device, _)
+            | Slot::Rfs(device, _)
+            | Slot::Xps(device, _)
+            | Slot::Irq(device, _)
+            | Slot::QueueDefer(device, _)
+            | Slot::Rss(device) => device,
             _ => return false,
         };
         self.machine.device(device).made_again
@@ -250,7 +268,8 @@ impl World {
     pub(crate) fn check_overdue(self: &Arc<Self>, id: &str) {
         let mut state = self.state();
         let Some(file) = state.disk.open.get(id) else { return };
-        if file.damaged {
+        // Without its journal in sight, nothing can be undone: a known limit.
+        if file.damaged || !state.disk.is_in_sight(id) {
             return;
         }
         let Ok(history) = History::parse(&file.bytes) else { return };
@@ -271,8 +290,12 @@ impl World {
             return;
         }
         self.state().is_checking = true;
-        if let Err(what) = self.check_end() {
-            self.state().violate(what);
+        // The usual journal, what was written below it while it was not mounted, and the other one.
+        for (place, is_mounted) in [(Place::Usual, true), (Place::Usual, false), (Place::Elsewhere, true)] {
+            self.state().disk.is_mounted = is_mounted;
+            if let Err(what) = self.check_end(place) {
+                self.state().violate(what);
+            }
         }
         let mut state = self.state();
         state.is_checking = false;
@@ -281,20 +304,21 @@ impl World {
         self.check();
     }
 
-    fn check_end(self: &Arc<Self>) -> Result<(), String> {
+    fn check_end(self: &Arc<Self>, place: Place) -> Result<(), String> {
         let own = SimHost::own(self);
-        let store = Store::new(SimDisk::new(self));
+        let store = Store::new(SimDisk::new(self, place));
         let identity = Model::new(&Inventory::take(&own, Scope::Path)).identity;
         let open = store.open(ROOT, &identity.boot_id).map_err(|error| format!("4: the store: {error}"))?;
         let damaged: Vec<String> = {
             let state = self.state();
-            let is_damaged = |(_, file): &(&String, &super::disk::File)| {
-                file.damaged && History::parse(&file.bytes).is_err()
+            let is_damaged = |(id, file): &(&String, &super::disk::File)| {
+                file.damaged && state.disk.ids(place).contains(id) && History::parse(&file.bytes).is_err()
             };
             state.disk.open.iter().filter(is_damaged).map(|(id, _)| id.clone()).collect()
         };
         for file in &open.unreadable {
-            if !damaged.contains(&file.id) {
+            let is_hidden = !self.state().disk.is_in_sight(&file.id);
+            if !damaged.contains(&file.id) && !is_hidden {
                 return Err(format!("4: {} is unreadable, but was not damaged: {}", file.id, file.why));
             }
         }

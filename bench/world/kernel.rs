@@ -1,11 +1,11 @@
-//! The simulated kernel: interfaces, queues, interrupts, CPUs and sysctls of a small machine, as data.
+//! The simulated kernel: interfaces, queues, interrupts, CPUs, control groups and sysctls of a small machine, as data.
 //!
 //! Numbers stand for values: a CPU mask, a table size, a count. Every value records its last writer.
 
 use rxlab_base::units::{CpuId, CpuMask};
 
-use super::processes::{MAX_THREADS, Process};
-use super::schedule::{Foreign, Slot, ThreadMove};
+use super::processes::{Group, MAX_THREADS, Process};
+use super::schedule::{Foreign, GroupMove, Slot, ThreadMove};
 
 /// CPUs of the machine.
 pub(crate) const CPUS: u32 = 4;
@@ -46,7 +46,7 @@ impl Value {
     }
 
     /// The kernel resets it.
-    fn reset(&mut self, fresh: u64) {
+    pub(super) fn reset(&mut self, fresh: u64) {
         // A foreign value is lost with the queue, and nothing shows it any more.
         if self.by == By::Foreign {
             self.lose();
@@ -119,18 +119,25 @@ pub(crate) struct Queue {
     pub(crate) xps: Value,
     pub(crate) irq: u32,
     pub(crate) affinity: Value,
+    /// Of its NAPI.
+    pub(crate) defer: Value,
 }
 
 impl Queue {
-    /// Its values, and those of a new one.
-    fn values(&mut self) -> [(&mut Value, u64); 4] {
-        let Queue { rps, rfs, xps, affinity, .. } = self;
-        [(rps, 0), (rfs, 0), (xps, 0), (affinity, ALL_CPUS)]
+    /// Its values, and those of a new one of a device with this `napi_defer_hard_irqs`.
+    fn values(&mut self, of_device: u64) -> [(&mut Value, u64); 5] {
+        let Queue { rps, rfs, xps, affinity, defer, .. } = self;
+        [(rps, 0), (rfs, 0), (xps, 0), (affinity, ALL_CPUS), (defer, of_device)]
     }
 
     /// The kernel resets its values.
-    fn reset(&mut self) {
-        self.values().into_iter().for_each(|(value, fresh)| value.reset(fresh));
+    fn reset(&mut self, of_device: u64) {
+        self.values(of_device).into_iter().for_each(|(value, fresh)| value.reset(fresh));
+    }
+
+    /// The number of its NAPI, which no other one gets.
+    pub(crate) fn napi(&self) -> u32 {
+        8192 + u32::try_from(self.rx_inode).unwrap_or(0)
     }
 }
 
@@ -151,6 +158,10 @@ pub(crate) struct Device {
     pub(crate) count: Value,
     /// 1 if threads poll its queues.
     pub(crate) threaded: Value,
+    /// Of its NAPIs, unless one was given its own.
+    pub(crate) defer: Value,
+    /// The indirection table: 0 is the driver's choice, else a queue above 0 in each four bits.
+    pub(crate) rss: Value,
     /// True if its queues or interrupts were ever recreated.
     pub(crate) made_again: bool,
 }
@@ -168,6 +179,9 @@ pub(crate) struct Machine {
     pub(crate) namespaces: Vec<Netns>,
     pub(crate) devices: Vec<Device>,
     pub(crate) processes: Vec<Process>,
+    pub(crate) groups: Vec<Group>,
+    /// Scheduling of the thread of each CPU.
+    pub(crate) ksoftirqd: Vec<Value>,
     /// Cookies of namespaces with an interface whose name is not UTF-8.
     pub(crate) odd: Vec<u64>,
     pub(crate) entries: Value,
@@ -204,6 +218,8 @@ impl Machine {
             namespaces: Vec::new(),
             devices: Vec::new(),
             processes: Vec::new(),
+            groups: Vec::new(),
+            ksoftirqd: vec![Value::new(OTHER); CPUS as usize],
             odd: Vec::new(),
             entries: Value::new(0),
             budget: Value::new(300),
@@ -215,6 +231,7 @@ impl Machine {
             next_start: 5000,
         };
         machine.processes = PIDS.map(|pid| machine.process(pid)).into();
+        machine.groups = ["web", "db"].map(|name| Group::new(machine.inode(), name)).into();
         for (inode, path) in (4_026_531_840..).zip(PATHS) {
             let cookie = machine.cookie();
             machine.namespaces.push(Netns { path, inode, cookie });
@@ -241,6 +258,8 @@ impl Machine {
             queues: (0..queues).map(|_| self.queue()).collect(),
             count: Value::new(u64::from(count)),
             threaded: Value::new(0),
+            defer: Value::new(0),
+            rss: Value::new(0),
             made_again: false,
         }
     }
@@ -255,6 +274,7 @@ impl Machine {
             xps: Value::new(0),
             irq: self.next_irq,
             affinity: Value::new(ALL_CPUS),
+            defer: Value::new(0),
         }
     }
 
@@ -322,11 +342,15 @@ impl Machine {
     /// A number of what a value lives in, which nothing else gets.
     pub(crate) fn identity(&self, slot: Slot) -> u64 {
         match slot {
-            Slot::Entries | Slot::Budget => 0,
+            Slot::Entries | Slot::Budget | Slot::Ksoftirqd(_) => 0,
+            Slot::Group(group) => self.groups[self.group(group)].inode,
             Slot::Rps(device, _)
             | Slot::Rfs(device, _)
             | Slot::Xps(device, _)
             | Slot::Irq(device, _)
+            | Slot::QueueDefer(device, _)
+            | Slot::Defer(device)
+            | Slot::Rss(device)
             | Slot::Threaded(device)
             | Slot::Channels(device) => self.device(device).inode,
             Slot::Thread(process, at) => {
@@ -347,6 +371,17 @@ impl Machine {
         match slot {
             Slot::Entries => Some(&self.entries),
             Slot::Budget => Some(&self.budget),
+            Slot::Ksoftirqd(cpu) => self.ksoftirqd.get(usize::from(cpu)),
+            Slot::Group(group) => Some(&self.groups[self.group(group)]).filter(|g| g.exists).map(|g| &g.cpus),
+            Slot::QueueDefer(device, at) => {
+                self.device(device).pci?;
+                Some(&queue(device, at)?.defer)
+            }
+            Slot::Defer(device) | Slot::Rss(device) => {
+                let is_there = |device: &&Device| device.netns != 0 && device.pci.is_some();
+                let device = Some(self.device(device)).filter(is_there)?;
+                Some(if matches!(slot, Slot::Rss(_)) { &device.rss } else { &device.defer })
+            }
             Slot::Rps(device, at) => Some(&queue(device, at)?.rps),
             Slot::Rfs(device, at) => Some(&queue(device, at)?.rfs),
             Slot::Xps(device, at) => Some(&queue(device, at).filter(|_| self.has_xps(device))?.xps),
@@ -374,6 +409,17 @@ impl Machine {
         Some(match slot {
             Slot::Entries => &mut self.entries,
             Slot::Budget => &mut self.budget,
+            Slot::Ksoftirqd(cpu) => &mut self.ksoftirqd[usize::from(cpu)],
+            Slot::Group(group) => {
+                let at = self.group(group);
+                &mut self.groups[at].cpus
+            }
+            Slot::QueueDefer(device, at) => &mut self.queue_mut(device, at).defer,
+            Slot::Defer(device) | Slot::Rss(device) => {
+                let at = self.at(device);
+                let device = &mut self.devices[at];
+                if matches!(slot, Slot::Rss(_)) { &mut device.rss } else { &mut device.defer }
+            }
             Slot::Rps(device, at) => &mut self.queue_mut(device, at).rps,
             Slot::Rfs(device, at) => &mut self.queue_mut(device, at).rfs,
             Slot::Xps(device, at) => &mut self.queue_mut(device, at).xps,
@@ -407,15 +453,17 @@ impl Machine {
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let mut slots = vec![Slot::Entries, Slot::Budget];
         for (at, device) in (0u8..).zip(&self.devices) {
-            slots.extend([Slot::Channels(at), Slot::Threaded(at)]);
+            slots.extend([Slot::Channels(at), Slot::Threaded(at), Slot::Defer(at), Slot::Rss(at)]);
             for queue in (0u8..).zip(&device.queues).map(|(queue, _)| queue) {
                 slots.extend([Slot::Rps(at, queue), Slot::Rfs(at, queue), Slot::Xps(at, queue)]);
-                slots.push(Slot::Irq(at, queue));
+                slots.extend([Slot::Irq(at, queue), Slot::QueueDefer(at, queue)]);
             }
         }
         for (process, _) in (0u8..).zip(&self.processes) {
             slots.extend((0..MAX_THREADS).map(|at| Slot::Thread(process, at)));
         }
+        slots.extend((0u8..).zip(&self.groups).map(|(at, _)| Slot::Group(at)));
+        slots.extend((0u8..).zip(&self.ksoftirqd).map(|(cpu, _)| Slot::Ksoftirqd(cpu)));
         slots.retain(|slot| self.value(*slot).is_some());
         slots
     }
@@ -429,6 +477,10 @@ impl Machine {
             Slot::Irq(..) => (value & self.online != 0).then_some(value),
             Slot::Thread(..) => (value & self.online != 0).then_some(value & ALL_CPUS),
             Slot::Rfs(..) | Slot::Entries if value > 0 => Some(value.next_power_of_two()),
+            Slot::Group(_) => Some(value & ALL_CPUS),
+            // No queue of the table may go (`ethnl_set_channels`); a table with other queues is refused.
+            Slot::Channels(device) if value < 2 && self.device(device).rss.now != 0 => None,
+            Slot::Rss(device) if value != 0 && self.device(device).count.now < 2 => None,
             Slot::Channels(..) => (1..=u64::from(MAX_QUEUES)).contains(&value).then_some(value),
             _ => Some(value),
         }
@@ -440,8 +492,10 @@ impl Machine {
         let mut made: Vec<Queue> = (0..self.devices[at].queues.len()).map(|_| self.queue()).collect();
         let device = &mut self.devices[at];
         device.made_again = true;
+        device.rss.reset(0);
+        let defer = device.defer.now;
         for (old, new) in device.queues.iter_mut().zip(&mut made) {
-            old.reset();
+            old.reset(defer);
             (old.rx_inode, old.tx_inode, old.irq) = (new.rx_inode, new.tx_inode, new.irq);
         }
     }
@@ -451,8 +505,12 @@ impl Machine {
         let at = self.at(device);
         let before = usize::try_from(was).unwrap_or(0);
         let mut discarded: Vec<Option<u64>> = Vec::new();
-        for (number, queue) in self.devices[at].queues.iter_mut().enumerate() {
-            for (value, fresh) in queue.values() {
+        let Device { queues, rss, defer, .. } = &mut self.devices[at];
+        let defer = defer.now;
+        rss.discard(0, began);
+        let table = rss.discarded;
+        for (number, queue) in queues.iter_mut().enumerate() {
+            for (value, fresh) in queue.values(defer) {
                 if number < before {
                     value.discard(fresh, began)
                 } else {
@@ -462,8 +520,56 @@ impl Machine {
             }
         }
         self.make_queues(device);
-        let values = self.devices[at].queues.iter_mut().flat_map(Queue::values);
+        let values = self.devices[at].queues.iter_mut().flat_map(|queue| queue.values(defer));
         values.zip(discarded).for_each(|((value, _), discarded)| value.discarded = discarded);
+        self.devices[at].rss.discarded = table;
+    }
+
+    /// A number of polls for all NAPIs of a device replaces those of each (`netdev_set_defer_hard_irqs`); `began` is that of
+    /// the command of rxlab that wrote it, `None` of another program.
+    pub(crate) fn spread_defer(&mut self, device: u8, began: Option<u32>) {
+        let at = self.at(device);
+        let Device { queues, defer, .. } = &mut self.devices[at];
+        for value in queues.iter_mut().map(|queue| &mut queue.defer) {
+            let discarded = value.discarded.filter(|value| *value != defer.now);
+            match began {
+                Some(began) if value.by == By::Foreign => value.discard(defer.now, began),
+                Some(_) => {
+                    value.reset(defer.now);
+                    value.discarded = discarded;
+                }
+                None => value.foreign(defer.now),
+            }
+        }
+    }
+
+    fn group(&self, group: u8) -> usize {
+        usize::from(group) % self.groups.len()
+    }
+
+    /// The group at a path below the mount point.
+    pub(crate) fn find_group(&self, name: &str) -> Option<usize> {
+        self.groups.iter().position(|group| group.exists && group.name == name)
+    }
+
+    /// Something happens to a control group.
+    pub(crate) fn move_group(&mut self, group: u8, act: GroupMove) {
+        let (at, name) = (self.group(group), self.name());
+        if !self.groups[at].exists {
+            return;
+        }
+        match act {
+            GroupMove::Rename => self.groups[at].name = name,
+            GroupMove::Swap => {
+                let other = (at + 1) % self.groups.len();
+                if self.groups[other].exists {
+                    let name = std::mem::take(&mut self.groups[at].name);
+                    self.groups[at].name = std::mem::replace(&mut self.groups[other].name, name);
+                }
+            }
+            GroupMove::Remake => self.groups[at] = Group::new(self.inode(), &self.groups[at].name.clone()),
+            GroupMove::Remove => self.groups[at].exists = false,
+        }
     }
 
     /// A process dies in a call in which the kernel makes the threads that poll a device: it goes on without
@@ -527,7 +633,9 @@ impl Machine {
     pub(crate) fn delete(&mut self, device: u8) {
         let at = self.at(device);
         self.devices[at].netns = 0;
-        self.devices[at].queues.iter_mut().for_each(Queue::reset);
+        self.devices[at].defer.reset(0);
+        self.devices[at].rss.reset(0);
+        self.devices[at].queues.iter_mut().for_each(|queue| queue.reset(0));
         let count = self.devices[at].queues.len().min(2) as u64;
         self.devices[at].count.reset(count);
         self.devices[at].threaded.reset(0);
@@ -603,6 +711,10 @@ impl Machine {
             Foreign::First | Foreign::Fresh => match slot {
                 Slot::Entries | Slot::Rps(..) | Slot::Rfs(..) | Slot::Xps(..) | Slot::Threaded(_) => 0,
                 Slot::Budget => 300,
+                Slot::Defer(_) | Slot::Rss(_) | Slot::Group(_) => 0,
+                Slot::QueueDefer(..) if what == Foreign::First => 0,
+                Slot::QueueDefer(device, _) => self.device(device).defer.now,
+                Slot::Ksoftirqd(_) => OTHER,
                 Slot::Irq(..) if what == Foreign::First => ALL_CPUS,
                 Slot::Thread(..) => ALL_CPUS,
                 Slot::Irq(..) => self.online,
@@ -618,8 +730,10 @@ impl Machine {
         let changes = found.now != kept;
         found.foreign(kept);
         found.set_at = at;
-        if let (Slot::Channels(device), true) = (slot, changes) {
-            self.make_queues(device);
+        match slot {
+            Slot::Channels(device) if changes => self.make_queues(device),
+            Slot::Defer(device) => self.spread_defer(device, None),
+            _ => {}
         }
     }
 }
@@ -635,9 +749,37 @@ fn palette(slot: Slot) -> ([u64; 3], [u64; 3]) {
         Slot::Channels(_) => ([1, 4, 1], [3, 3, 3]),
         // Never all CPUs that are online, which is a value of its own.
         Slot::Thread(..) => ([0b0110, 0b0010, 0b0100], [0b1000, 0b1100, 0b1010]),
+        Slot::Defer(_) | Slot::QueueDefer(..) => ([2, 4, 6], [1, 3, 5]),
+        Slot::Rss(_) => ([0x2221, 0x2111, 0x2222], [0x1112, 0x1122, 0x2122]),
+        Slot::Group(_) => ([0b0110, 0b0010, 0b0100], [0b1000, 0b1100, 0b1010]),
+        Slot::Ksoftirqd(_) => (
+            [scheduling(1, 10, 0), scheduling(0, 0, -5), scheduling(2, 5, 0)],
+            [scheduling(5, 0, 3), scheduling(3, 0, 4), scheduling(1, 50, -2)],
+        ),
         Slot::Entries => ([32768, 16384, 8192], [4096, 1024, 2048]),
         Slot::Budget => ([600, 700, 800], [450, 350, 250]),
     }
+}
+
+/// Scheduling as a number.
+pub(crate) const fn scheduling(policy: u64, priority: u64, nice: i64) -> u64 {
+    policy << 16 | priority << 8 | (nice + 20) as u64
+}
+
+/// Policy, priority and nice value of such a number.
+pub(crate) fn scheduling_of(value: u64) -> (u64, u64, i64) {
+    (value >> 16, value >> 8 & 0xff, (value & 0xff) as i64 - 20)
+}
+
+/// Scheduling of a new thread.
+const OTHER: u64 = scheduling(0, 0, 0);
+
+/// The queue of each entry of the table that a number stands for, with so many queues.
+pub(crate) fn table(value: u64, queues: u64) -> [u32; 4] {
+    std::array::from_fn(|at| match (value >> (4 * at) & 0xf) as u32 {
+        0 => at as u32 % (queues.max(1) as u32),
+        queue => queue - 1,
+    })
 }
 
 /// A value that commands set.
@@ -655,6 +797,26 @@ pub(crate) fn text(slot: Slot, value: u64) -> String {
     match slot {
         Slot::Rps(..) | Slot::Xps(..) | Slot::Threaded(_) if value == 0 => "off".to_owned(),
         Slot::Threaded(_) => "on".to_owned(),
+        Slot::Group(_) if value == 0 => "inherit".to_owned(),
+        Slot::Rss(_) => match value {
+            0 => "default".to_owned(),
+            0x2221 => "weights 1,3".to_owned(),
+            0x2111 => "weights 3,1".to_owned(),
+            0x2222 => "weights 0,1".to_owned(),
+            _ => format!("table {}", table(value, 1).map(|queue| queue.to_string()).join(",")),
+        },
+        Slot::Ksoftirqd(_) => match scheduling_of(value) {
+            (0, _, 0) => "other".to_owned(),
+            (0, _, nice) => format!("nice:{nice}"),
+            (1, priority, 0) => format!("fifo:{priority}"),
+            (1, priority, nice) => format!("fifo:{priority} nice:{nice}"),
+            (2, priority, 0) => format!("rr:{priority}"),
+            (2, priority, nice) => format!("rr:{priority} nice:{nice}"),
+            (3, _, nice) => format!("batch nice:{nice}"),
+            (_, _, 0) => "idle".to_owned(),
+            (_, _, nice) => format!("idle nice:{nice}"),
+        },
+        Slot::Group(_) => list(value),
         Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) | Slot::Thread(..) => list(value),
         Slot::Channels(_) => format!("combined {value}"),
         _ => value.to_string(),
@@ -677,6 +839,10 @@ pub(crate) fn knob(slot: Slot) -> &'static str {
         Slot::Threaded(_) => "threaded",
         Slot::Irq(..) => "irq_affinity",
         Slot::Channels(_) => "channels",
-        Slot::Thread(..) => "affinity",
+        Slot::Defer(_) => "napi_defer_hard_irqs",
+        Slot::QueueDefer(..) => "queue_defer_hard_irqs",
+        Slot::Rss(_) => "rss",
+        Slot::Thread(..) | Slot::Group(_) => "affinity",
+        Slot::Ksoftirqd(_) => "ksoftirqd_priority",
     }
 }

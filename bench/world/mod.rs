@@ -33,8 +33,10 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rxlab_setting::Plan;
+
 use self::actors::Guard;
-use self::disk::Files;
+use self::disk::{Files, Place};
 use self::kernel::{By, Machine};
 use self::said::Seen;
 use self::schedule::{Area, Counted, Event, Move, Schedule, Slot, ThreadMove};
@@ -60,16 +62,24 @@ pub(crate) enum Mutation {
     BlindGuard,
     /// One damaged journal makes every journal unreadable.
     DamageSpreads,
-    /// A thread is its number.
-    ThreadsByNumber,
     /// A namespace with a name that is not UTF-8 cannot be searched.
     NamesAreText,
-    /// Interrupts that cannot be read are none.
-    NoInterrupts,
     /// The journal does not have what a write discards.
     NothingDisplaced,
     /// A write of channels is thought to keep `threaded`.
     ThreadedStays,
+    /// The same of the RSS table.
+    TableStays,
+    /// A write for all NAPIs is thought to keep the values of single ones.
+    NapisStay,
+    /// NAPIs that cannot be read are none.
+    NoNapis,
+    /// A control group is its path, and one that is not there is gone.
+    GroupsByPath,
+    /// Scheduling is set in one call, after which an idle thread has lost its nice value.
+    OneStep,
+    /// A journal does not know of others, nor that it is out of sight.
+    NoRegistry,
     /// Several processes can have the lock.
     TwoHolders,
     /// A value that was written is taken for kept.
@@ -79,19 +89,23 @@ pub(crate) enum Mutation {
 }
 
 /// Every mutation, with the invariants of which it breaks one, and the first seed that finds it (`world --mutations`).
-pub(crate) const MUTATIONS: [(Mutation, &str, u64); 12] = [
-    (Mutation::AllIsBack, "57", 889),
-    (Mutation::NotReadBack, "7", 6581),
-    (Mutation::TwoHolders, "1234567", 773),
-    (Mutation::NamesOnly, "12", 0),
-    (Mutation::FiveAttempts, "3", 161),
-    (Mutation::BlindGuard, "3", 322),
-    (Mutation::DamageSpreads, "4", 11918),
-    (Mutation::ThreadsByNumber, "127", 598),
-    (Mutation::NamesAreText, "34", 128),
-    (Mutation::NoInterrupts, "6", 195),
-    (Mutation::NothingDisplaced, "6", 7),
-    (Mutation::ThreadedStays, "6", 1196),
+pub(crate) const MUTATIONS: [(Mutation, &str, u64); 16] = [
+    (Mutation::AllIsBack, "57", 1075),
+    (Mutation::NotReadBack, "7", 650),
+    (Mutation::TwoHolders, "1234567", 2254),
+    (Mutation::NamesOnly, "12", 30),
+    (Mutation::FiveAttempts, "3", 64),
+    (Mutation::BlindGuard, "3", 64),
+    (Mutation::DamageSpreads, "4", 299),
+    (Mutation::NamesAreText, "34", 397),
+    (Mutation::NothingDisplaced, "6", 42),
+    (Mutation::ThreadedStays, "6", 105),
+    (Mutation::TableStays, "6", 42),
+    (Mutation::NapisStay, "6", 66),
+    (Mutation::NoNapis, "6", 6507),
+    (Mutation::GroupsByPath, "12", 30),
+    (Mutation::OneStep, "1347", 5812),
+    (Mutation::NoRegistry, "1", 4411),
 ];
 
 /// The violation of one of the `wanted` invariants with a mutation, by the schedule of a seed.
@@ -140,6 +154,8 @@ struct Running {
     dies_in_call: bool,
     /// It may overwrite what others have set.
     force: bool,
+    /// Its state directory.
+    place: Place,
     last: Link,
     /// The operation of its last access to the journal, and whether it has touched a process since.
     recorded_at: u32,
@@ -169,6 +185,8 @@ pub(crate) struct State {
     pub(crate) last_text: Option<(u32, String, Vec<u8>)>,
     next_pid: u32,
     pub(crate) guards: Vec<Guard>,
+    /// The plan that the first restore has persisted.
+    pub(crate) persisted: Option<Plan>,
     /// The clock when everything was healthy again.
     healed_at: Option<u64>,
     mutation: Mutation,
@@ -205,6 +223,7 @@ pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report
         last_text: None,
         next_pid: 500,
         guards: Vec::new(),
+        persisted: None,
         healed_at: None,
         mutation,
         is_checking: false,
@@ -225,7 +244,7 @@ impl World {
     }
 
     fn play(self: &Arc<Self>, schedule: &Schedule) {
-        self.command(&schedule.first);
+        self.command(&schedule.first, Place::Usual);
         self.guards(Some(Duration::from_secs(40)));
         // Moves for which the commands were too short.
         loop {
@@ -244,6 +263,7 @@ impl World {
         let mut state = self.state();
         state.faults.clear();
         state.slow = (0, 0);
+        state.disk.is_mounted = true;
         state.machine.rename_all();
         (0..4).for_each(|cpu| state.machine.set_online(cpu, true));
         state.healed_at = Some(state.clock);
@@ -334,7 +354,10 @@ impl World {
         }
         match act {
             Move::Stop(seconds) => self.stop(Duration::from_secs(u64::from(*seconds))),
-            Move::Run(actor) if self.state().stack.len() < DEPTH => self.command(actor),
+            Move::Run(actor) if self.state().stack.len() < DEPTH => self.command(actor, Place::Usual),
+            Move::RunElsewhere(actor) if self.state().stack.len() < DEPTH => {
+                self.command(actor, Place::Elsewhere);
+            }
             _ => {}
         }
         self.check();
@@ -449,7 +472,9 @@ impl State {
             Move::Damage(file, part) => self.disk.damage(*file, *part),
             Move::Reuse(netns) => self.machine.reuse(*netns),
             Move::Process(process, act) => self.machine.move_thread(*process, *act),
-            Move::Stop(_) | Move::Run(_) => {}
+            Move::Group(group, act) => self.machine.move_group(*group, *act),
+            Move::Mount(is_mounted) => self.disk.is_mounted = *is_mounted,
+            Move::Stop(_) | Move::Run(_) | Move::RunElsewhere(_) => {}
         }
     }
 
@@ -479,6 +504,11 @@ impl State {
             self.machine.lose_threads(device, began);
             self.changed_since(&before, 0);
         }
+    }
+
+    /// True if the running command is killed inside its next write.
+    pub(crate) fn dies_in_call(&self) -> bool {
+        self.stack.last().is_some_and(|top| top.dies_in_call)
     }
 
     /// A command is killed, and loses the lock at once.
@@ -547,6 +577,10 @@ impl State {
         let (before, pid) = (self.values(), self.running().unwrap_or(0));
         if let Some(found) = self.machine.value_mut(slot) {
             found.ours(kept, expected);
+        }
+        if let Slot::Defer(device) = slot {
+            let began = self.stack.last().map(|top| top.began);
+            self.machine.spread_defer(device, Some(began.unwrap_or(0)));
         }
         self.changed_since(&before, pid);
         self.note_write(slot);

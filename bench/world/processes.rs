@@ -71,6 +71,21 @@ impl Process {
     }
 }
 
+/// A control group of version 1 with its own CPUs, none of which stands for all of its parent.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub(crate) inode: u64,
+    pub(crate) name: String,
+    pub(crate) exists: bool,
+    pub(crate) cpus: Value,
+}
+
+impl Group {
+    pub(crate) fn new(inode: u64, name: &str) -> Self {
+        Self { inode, name: name.to_owned(), exists: true, cpus: Value::new(0) }
+    }
+}
+
 /// The list that a value of `affinity` gives a thread: its own, or for one that is not named any of the lists.
 /// `was` is a list; `online` are the CPUs that make up `all`.
 pub(crate) fn allows(value: &str, (tid, start): (u32, u64), was: u64, online: u64) -> bool {

@@ -48,12 +48,21 @@ pub(crate) enum Slot {
     Xps(u8, u8),
     /// `threaded` of a device.
     Threaded(u8),
+    /// `napi_defer_hard_irqs` of a device on a bus, and of the NAPI of one of its queues.
+    Defer(u8),
+    QueueDefer(u8, u8),
+    /// `rss` of a device on a bus.
+    Rss(u8),
     /// `irq_affinity` of a receive queue of a device on a bus.
     Irq(u8, u8),
     /// `channels` of a device on a bus.
     Channels(u8),
     /// `affinity` of a thread of a process. A command sets it of all threads.
     Thread(u8, u8),
+    /// `affinity` of a control group.
+    Group(u8),
+    /// `ksoftirqd_priority` of a CPU.
+    Ksoftirqd(u8),
 }
 
 /// A value that a command sets: the slot, and the number of the value in the palette.
@@ -75,6 +84,10 @@ pub(crate) enum Actor {
     Confirm,
     Status,
     Reapply,
+    /// `rxlab restore`. The first one of a schedule persists its settings, and all of them set those.
+    Restore {
+        set: Vec<Set>,
+    },
     /// `rxlab trial`; the change is kept or put back at the end.
     Trial {
         set: Vec<Set>,
@@ -144,8 +157,14 @@ pub(crate) enum Move {
     Reuse(u8),
     /// Something happens to a process.
     Process(u8, ThreadMove),
+    /// Something happens to a control group.
+    Group(u8, GroupMove),
+    /// The file system of the first journal is mounted, or no longer.
+    Mount(bool),
     /// Another command runs to its end.
     Run(Actor),
+    /// The same with the second journal.
+    RunElsewhere(Actor),
 }
 
 /// What happens to a process.
@@ -161,6 +180,18 @@ pub(crate) enum ThreadMove {
     Again,
 }
 
+/// What happens to a control group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum GroupMove {
+    /// It is renamed to an unused name.
+    Rename,
+    /// It exchanges its name with the other one.
+    Swap,
+    /// It is removed, and another one is made at its path.
+    Remake,
+    Remove,
+}
+
 /// Part of the system that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Area {
@@ -172,6 +203,8 @@ pub(crate) enum Area {
     /// Writes to the values of a device.
     Writes(u8),
     Interrupts,
+    /// The lists of queues and NAPIs.
+    Napis,
     /// The list of network namespaces.
     Namespaces,
     /// Commands that begin now see the files of another namespace than that of their sockets.
@@ -248,6 +281,7 @@ impl Move {
             Move::Fault(Area::Device(_), ..) => "device unreadable",
             Move::Fault(Area::Writes(_), ..) => "writes refused",
             Move::Fault(Area::Interrupts, ..) => "interrupts unreadable",
+            Move::Fault(Area::Napis, ..) => "NAPIs unreadable",
             Move::Fault(Area::Namespaces | Area::Enter, ..) => "namespaces hidden",
             Move::Fault(Area::View, ..) => "two views",
             Move::Fault(Area::DiskWrites, ..) => "disk refuses writes",
@@ -266,6 +300,14 @@ impl Move {
             Move::Process(_, ThreadMove::End(_)) => "thread ends",
             Move::Process(_, ThreadMove::Replace(_)) => "thread ends, number used again",
             Move::Process(_, ThreadMove::Again) => "process ends, number used again",
+            Move::Group(_, GroupMove::Rename) => "control group renamed",
+            Move::Group(_, GroupMove::Swap) => "two control groups exchange their names",
+            Move::Group(_, GroupMove::Remake) => "control group made again",
+            Move::Group(_, GroupMove::Remove) => "control group removed",
+            Move::Mount(false) => "journal unmounted",
+            Move::Mount(true) => "journal mounted",
+            Move::RunElsewhere(_) => "command with the second journal",
+            Move::Run(Actor::Restore { .. }) => "restore",
             Move::Run(Actor::Apply { .. }) => "second apply",
             Move::Run(Actor::Undo { .. }) => "manual undo",
             Move::Run(Actor::Confirm) => "confirm",

@@ -133,6 +133,12 @@ replays! {
     threads_switched_on_meanwhile: r#"{"first":{"Apply":{"set":[[{"Channels":1},1]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":132,"act":{"Write":[{"Threaded":1},{"Other":1}]}}]}"#;
     /// An interrupt list that could not be read counted as a device without interrupts: their affinities were lost.
     affinities_that_could_not_be_read: r#"{"custom":[[{"Irq":[0,1]},0]],"first":{"Apply":{"set":[],"confirm":0,"netns":0}},"events":[{"of":"Journal","at":1,"act":{"Fault":["Interrupts","EMFILE",150]}},{"of":"Write","at":1,"act":{"Run":{"Apply":{"set":[[{"Rfs":[1,0]},0],[{"Channels":0},0]],"confirm":0,"netns":0}}}}]}"#;
+    /// A list of interrupts that was missing counted as one without any.
+    affinities_in_a_list_that_is_missing: r#"{"custom":[[{"Irq":[0,1]},0]],"first":{"Apply":{"set":[],"confirm":0,"netns":0}},"events":[{"of":"Journal","at":1,"act":{"Fault":["Interrupts","ENOENT",150]}},{"of":"Write","at":1,"act":{"Run":{"Apply":{"set":[[{"Rfs":[1,0]},0],[{"Channels":0},0]],"confirm":0,"netns":0}}}}]}"#;
+    /// Undo named the value that a queue had from a write for all of them.
+    value_between_two_writes: r#"{"first":{"Apply":{"set":[[{"Defer":0},1],[{"QueueDefer":[0,1]},0]],"confirm":3,"netns":0}},"events":[]}"#;
+    /// A table that was the default of the queues, and read when there were others, was said to be altered.
+    table_of_other_queues: r#"{"first":{"Apply":{"set":[[{"Rss":1},1]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":110,"act":{"Channels":[1,4]}}]}"#;
     /// An RPS mask that another program set after an interrupted write of channels was taken for what the driver left.
     set_after_an_interrupted_write: r#"{"first":{"Apply":{"set":[[{"Channels":0},1]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Swap":[2,0]}},{"of":"Write","at":1,"act":{"Write":[{"Rps":[0,0]},{"Other":1}]}}]}"#;
 }
