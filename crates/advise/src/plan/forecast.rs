@@ -49,7 +49,13 @@ fn with_throughput(mut prediction: Prediction, rates: &Rates, then: Throughput) 
     prediction.most_after = prediction.packets * then.fits;
     prediction.rate = Some(then.rate);
     if let Some(range) = &mut prediction.range {
-        (range.hottest, range.fits) = (then.fits_range, then.fits_range);
+        // The shares of the work see a gain where the costs of a hand-over see a loss: then neither is known. A busy machine
+        // makes hand-overs look dear while they are measured.
+        let [low, high] = then.fits_range;
+        let is_disputed = high < 1.0 && range.fits[1] >= 1.0;
+        let fits = if is_disputed { [low, range.fits[1]] } else { then.fits_range };
+        prediction.rate = prediction.rate.filter(|_| !is_disputed);
+        (range.hottest, range.fits) = (fits, fits);
     }
     prediction.overfull = None;
     prediction

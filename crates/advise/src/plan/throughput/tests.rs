@@ -8,6 +8,7 @@ use super::{FITTED, Fitted, Traffic};
 use rxlab_base::units::{CpuId, CpuMask, Fact};
 use rxlab_path::model::{Costs, Model, Rates};
 use rxlab_path::sketch::{Sketch, cpus};
+use rxlab_setting::Plan;
 
 const TABLES: &str = include_str!("../../../../../fixtures/measured/veth-16cpu.json");
 
@@ -196,6 +197,19 @@ fn the_plan_has_the_best_mask_and_promises_what_it_brings() {
     }
     rates.cpus[0].net_rx = 120_000.0;
     assert_eq!(spread(&model, &rates), None);
+}
+
+/// On a machine that others kept busy a hand-over was measured as dear as many packets: RPS was said to leave a tenth of the
+/// capacity where it brought more.
+#[test]
+fn two_models_that_contradict_each_other_promise_nothing() {
+    let (model, mut rates) = tables()["udp200"].machine();
+    let hand_over = rates.costs.as_mut().and_then(|costs| costs.hand_over.as_mut()).expect("measured");
+    hand_over.send_ns *= 25.0;
+    let plan = Plan::new("rps", &["rps srv0/rx-0 = 1-2".parse().expect("a setting")]);
+    let prediction = crate::plan::forecast(&model, &rates, &plan).expect("there is traffic");
+    assert_eq!(prediction.regime(), "whether this adds capacity cannot be predicted here; a trial tells");
+    assert_eq!(prediction.rate, None);
 }
 
 #[test]
