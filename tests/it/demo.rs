@@ -120,7 +120,6 @@ fn means(trial: &Value, metric: &str) -> (f64, f64) {
 fn runs_to_its_end() {
     require::needs!(netns);
     let _alone = quiet::alone();
-    quiet::first();
     twice(|| {
         let stage = Stage::new();
         let out = Running::start(stage.demo("3", "1s").arg("--json")).output();
@@ -193,7 +192,6 @@ fn report_is_complete(path: &Path, records: &[TrialRecord]) {
 fn interrupted_in_its_first_trial() {
     require::needs!(netns);
     let _alone = quiet::alone();
-    quiet::first();
     twice(|| {
         let stage = Stage::new();
         let mut demo = Running::start(&mut stage.demo("400", "1s"));
@@ -232,7 +230,6 @@ fn interrupted_before_its_first_trial() {
 fn killed_with_a_sysctl_set_and_undone() {
     require::needs!(netns);
     let _alone = quiet::alone();
-    quiet::first();
     twice(|| {
         let stage = Stage::new();
         let entries = || std::fs::read_to_string(FLOW_ENTRIES).expect("readable");

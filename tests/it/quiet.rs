@@ -24,12 +24,6 @@ pub(crate) fn alone() -> Held {
     hold(FlockOperation::LockExclusive)
 }
 
-/// For tests of what fills a CPU: this thread, and the threads and processes that it starts, run before others of the
-/// session.
-pub(crate) fn first() {
-    rustix::process::setpriority_process(None, -20).expect("root may");
-}
-
 /// For guests: each takes a CPU, and many packets come from outside it. They run next to each other only.
 pub(crate) fn guest() -> Arc<Held> {
     static GUESTS: Mutex<Weak<Held>> = Mutex::new(Weak::new());
