@@ -111,8 +111,10 @@ fn costly_packets_are_tuned_as_far_as_it_is_proven() {
     let output = stage.tune(&args).output().expect("rxlab runs");
     let tuning: Tuning = json(&output);
     if tuning.choice.is_some() {
-        let what: Vec<&str> = tuning.candidates.iter().map(|tried| tried.what.as_str()).collect();
-        assert_eq!(what, ["RPS to CPU 1"], "never the CPU that receives: {tuning:?}");
+        // RFS as well, where its reader has another CPU.
+        let what = tuning.candidates.iter().map(|tried| tried.what.as_str());
+        let masks: Vec<&str> = what.filter(|what| what.starts_with("RPS")).collect();
+        assert_eq!(masks, ["RPS to CPU 1"], "never the CPU that receives: {tuning:?}");
     }
     stage.is_honest(output.status.code().expect("not killed"), &tuning);
     let records = stage.rxlab(&["report", html, "--json"]).exits(0);
