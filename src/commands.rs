@@ -137,7 +137,7 @@ const GLOBAL: &str = "Global options";
 
 const EXIT_CODES: &str = "Exit codes:
   0    success: done, or nothing to do
-  1    findings, a trial proved harm, a guard tripped, or a load missed a limit
+  1    findings, harm or (tune) nothing proven, a guard tripped, a limit missed
   2    the command line, a file or a value is wrong
   3    a permission or a kernel feature is missing
   4    the machine is not what the command assumes (drift, NIC gone, other host)

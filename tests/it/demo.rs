@@ -73,10 +73,10 @@ impl Stage {
         record(&self.state(), trial)
     }
 
-    /// Everything is restored, and no process of the demo stays.
+    /// Everything is restored, and no process of the demo runs or waits.
     fn is_as_before(&self) {
         assert_eq!(Machine::now(), self.before);
-        wait_for("the guards' end", || mentioning(self.directory.path()).is_empty());
+        assert_eq!(mentioning(self.directory.path()), []);
         assert_eq!(rxlab(&self.state(), &["status"]).said(), (0, "nothing is applied\n".into()));
         for entry in std::fs::read_dir(self.state().join("journal")).into_iter().flatten() {
             let path = entry.expect("listed").path();

@@ -20,11 +20,7 @@ pub(super) fn config(spec: &Spec) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let verifier: Arc<dyn ServerCertVerifier> = match &spec.ca {
-        _ if spec.insecure => Arc::new(Anyone(provider)),
-        Some(path) => Arc::new(Listed::new(path, provider)?),
-        None => chains(of_system()?, provider)?,
-    };
+    let verifier = Arc::new(Verifier { trust: Trust::new(spec, &provider)?, provider });
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let (Some(cert), Some(key)) = (&spec.cert, &spec.key) else { return Ok(builder.with_no_client_auth()) };
     let name = key.display();
@@ -52,67 +48,32 @@ fn chains(roots: RootCertStore, provider: Arc<CryptoProvider>) -> Result<Arc<Web
     verifier.build().map_err(|error| error.to_string())
 }
 
-/// Accepts what chains up to the certificates of a file, and these themselves: a certificate that signs itself as
-/// `openssl req -x509` makes it is one of a CA, which no chain may end in.
+/// The certificates of a server that are accepted.
 #[derive(Debug)]
-struct Listed {
-    certificates: Vec<CertificateDer<'static>>,
-    chains: Arc<WebPkiServerVerifier>,
+enum Trust {
+    Any,
+    /// Those that chain up to the roots of this system.
+    System(Arc<WebPkiServerVerifier>),
+    /// Those that chain up to certificates of a file, and these themselves: a certificate that signs itself as
+    /// `openssl req -x509` makes it is one of a CA, which no chain may end in.
+    Listed(Arc<WebPkiServerVerifier>, Vec<CertificateDer<'static>>),
 }
 
-impl Listed {
-    fn new(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, String> {
-        let certificates = certificates(path)?;
-        let mut roots = RootCertStore::empty();
-        for certificate in &certificates {
-            roots.add(certificate.clone()).map_err(|error| format!("{}: {error}", path.display()))?;
-        }
-        Ok(Self { certificates, chains: chains(roots, provider)? })
-    }
-}
-
-impl ServerCertVerifier for Listed {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        match self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // Its dates are right: they are checked before.
-            Err(Error::InvalidCertificate(CertificateError::Other(why)))
-                if why.to_string().contains("CaUsedAsEndEntity")
-                    && self.certificates.contains(end_entity) =>
-            {
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
+impl Trust {
+    fn new(spec: &Spec, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
+        let provider = Arc::clone(provider);
+        match &spec.ca {
+            _ if spec.insecure => Ok(Trust::Any),
+            None => chains(of_system()?, provider).map(Trust::System),
+            Some(path) => {
+                let certificates = certificates(path)?;
+                let mut roots = RootCertStore::empty();
+                for certificate in &certificates {
+                    roots.add(certificate.clone()).map_err(|error| format!("{}: {error}", path.display()))?;
+                }
+                Ok(Trust::Listed(chains(roots, provider)?, certificates))
             }
-            verified => verified,
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
     }
 }
 
@@ -127,20 +88,37 @@ fn of_system() -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Accepts any certificate, but still verifies signatures: the peer must hold the key.
+/// Verifies signatures in any case: the peer must hold the key of its certificate.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct Verifier {
+    trust: Trust,
+    provider: Arc<CryptoProvider>,
+}
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
+        let (chains, listed) = match &self.trust {
+            Trust::Any => return Ok(ServerCertVerified::assertion()),
+            Trust::System(chains) => (chains, &[][..]),
+            Trust::Listed(chains, listed) => (chains, &listed[..]),
+        };
+        match chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // Its dates are right: they are checked before.
+            Err(Error::InvalidCertificate(CertificateError::Other(why)))
+                if why.to_string().contains("CaUsedAsEndEntity") && listed.contains(end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
     }
 
     fn verify_tls12_signature(
@@ -149,7 +127,7 @@ impl ServerCertVerifier for Anyone {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -158,11 +136,11 @@ impl ServerCertVerifier for Anyone {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

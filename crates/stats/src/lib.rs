@@ -135,9 +135,28 @@ pub fn lag1(values: &[f64]) -> Option<f64> {
     Some(neighbours / all)
 }
 
+/// Sum of the squares that the means of rows and columns leave, and its degrees of freedom: the scatter of blocks in which
+/// each candidate has a value, without what a block has in common. All rows must have the same length.
+pub fn residual(blocks: &[Vec<f64>]) -> (f64, f64) {
+    let columns = blocks.first().map_or(0, Vec::len);
+    let of_column =
+        |at: usize| mean(&blocks.iter().map(|block| block[at]).collect::<Vec<_>>()).unwrap_or(0.0);
+    let means: Vec<f64> = (0..columns).map(of_column).collect();
+    let all = mean(&means).unwrap_or(0.0);
+    let squares = blocks.iter().map(|block| {
+        let of_block = mean(block).unwrap_or(0.0);
+        block
+            .iter()
+            .zip(&means)
+            .map(|(value, of_column)| (value - of_block - of_column + all).powi(2))
+            .sum::<f64>()
+    });
+    (squares.sum(), (blocks.len().saturating_sub(1) * columns.saturating_sub(1)) as f64)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Scale, changes, cv, lag1, log_ratio, mean, rms, sd, step};
+    use super::{Scale, changes, cv, lag1, log_ratio, mean, residual, rms, sd, step};
 
     #[test]
     fn summaries_of_a_known_sample() {
@@ -146,6 +165,14 @@ mod tests {
         assert!((sd(&values).expect("two values") - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
         assert!((cv(&values).expect("two values") - (32.0f64 / 7.0).sqrt() / 5.0).abs() < 1e-12);
         assert!((rms(&[3.0, -4.0]).expect("values") - 12.5f64.sqrt()).abs() < 1e-12);
+    }
+
+    /// By hand: rows 1 2 6 and 3 4 2 have means 3 3, columns 2 3 4, all 3; the residuals are -1 -1 2 and 1 1 -2.
+    #[test]
+    fn the_scatter_is_what_rows_and_columns_leave() {
+        assert_eq!(residual(&[vec![1.0, 2.0, 6.0], vec![3.0, 4.0, 2.0]]), (12.0, 2.0));
+        assert_eq!(residual(&[vec![1.0, 2.0]]), (0.0, 0.0));
+        assert_eq!(residual(&[]), (0.0, 0.0));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use rxlab_stats::interval::t_quantile;
 use rxlab_stats::{design, mean, sd};
 
 /// A factor, a candidate or a level as recorded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedSettings {
     /// One word, such as `rps`.

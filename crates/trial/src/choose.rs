@@ -13,13 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use super::record::Better;
 use rxlab_stats::interval::t_quantile;
+use rxlab_stats::residual;
 
 /// Fewest blocks after which a candidate leaves.
 const FIRST: usize = 2;
 /// Each halving has as many times the blocks of the one before.
 const GROWTH: usize = 3;
 /// Degrees of freedom from which the scatter of the blocks counts as known.
-const FREEDOM: usize = 6;
+const FREEDOM: f64 = 6.0;
 /// Part of the margin by which a candidate has to be able to win to stay: the chosen one may be behind by as much, and
 /// then by what the scatter hides.
 const INDIFFERENT: f64 = 0.5;
@@ -176,15 +177,8 @@ impl Rule<'_> {
             blocks.iter().map(|block| block.iter().map(|value| sign * value.ln()).collect()).collect();
         let of_cell = |at: usize| logs.iter().map(|block| block[at]).sum::<f64>() / count;
         let means: Vec<f64> = (0..cells.len()).map(of_cell).collect();
-        let all = means.iter().sum::<f64>() / cells.len() as f64;
-        // What a block has in common, such as the traffic of its time, is no scatter.
-        let squares = logs.iter().map(|block| {
-            let of_block = block.iter().sum::<f64>() / cells.len() as f64;
-            block.iter().zip(&means).map(|(log, mean)| (log - mean - of_block + all).powi(2)).sum::<f64>()
-        });
-        let freedom = (blocks.len() - 1) * (cells.len() - 1);
-        let variance = squares.sum::<f64>() / freedom as f64;
-        let far = t_quantile(1.0 - ERROR, freedom as f64) * (2.0 * variance / count).sqrt();
+        let (squares, freedom) = residual(&logs);
+        let far = t_quantile(1.0 - ERROR, freedom) * (2.0 * squares / freedom / count).sqrt();
         let mut best: Vec<usize> = (0..cells.len()).collect();
         best.sort_by(|a, b| means[*b].total_cmp(&means[*a]));
         let leader = best[0];

@@ -8,7 +8,7 @@
 use super::record::Better;
 use rxlab_stats::interval::{Interval, t_quantile};
 use rxlab_stats::looks::ERROR;
-use rxlab_stats::mean;
+use rxlab_stats::{mean, residual};
 
 /// Blocks of the first stage.
 const FIRST: f64 = 2.0;
@@ -93,36 +93,10 @@ pub fn leads(stages: &[Stage]) -> Vec<(usize, Interval)> {
     leads
 }
 
-/// Squares that the means of blocks and candidates leave, and their degrees of freedom.
-fn residual(blocks: &[Vec<f64>]) -> (f64, f64) {
-    let columns = blocks.first().map_or(0, Vec::len);
-    let of_column =
-        |at: usize| mean(&blocks.iter().map(|block| block[at]).collect::<Vec<_>>()).unwrap_or(0.0);
-    let means: Vec<f64> = (0..columns).map(of_column).collect();
-    let all = mean(&means).unwrap_or(0.0);
-    let squares = blocks.iter().map(|block| {
-        let of_block = mean(block).unwrap_or(0.0);
-        block
-            .iter()
-            .zip(&means)
-            .map(|(value, of_column)| (value - of_block - of_column + all).powi(2))
-            .sum::<f64>()
-    });
-    (squares.sum(), (blocks.len().saturating_sub(1) * columns.saturating_sub(1)) as f64)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Stage, better_half, leads, residual, slots, stages};
+    use super::{Stage, better_half, leads, slots, stages};
     use crate::record::Better;
-
-    /// By hand: rows 1 2 6 and 3 4 2 have means 3 3, columns 2 3 4, all 3; the residuals are -1 -1 2 and 1 1 -2.
-    #[test]
-    fn the_noise_is_what_blocks_and_candidates_leave() {
-        assert_eq!(residual(&[vec![1.0, 2.0, 6.0], vec![3.0, 4.0, 2.0]]), (12.0, 2.0));
-        assert_eq!(residual(&[vec![1.0, 2.0]]), (0.0, 0.0));
-        assert_eq!(residual(&[]), (0.0, 0.0));
-    }
 
     /// The lead over a candidate rests on the blocks that both ran in.
     #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::{Pair, valid_pairs};
+use crate::blocks::{BlocksRecord, NamedSettings};
 use crate::checkpoint::Checkpoint;
+use crate::metrics::{self, name};
 use crate::prior::Planned;
 use crate::record::{
     Analysis, Better, Calibration, Call, Capacity, Effect, Metric, MetricResult, Slot, TrialRecord, Verdict,
@@ -14,6 +16,32 @@ use rxlab_base::units::CpuId;
 use rxlab_load::Random;
 use rxlab_path::model::Identity;
 use rxlab_stats::design::{Arm, Phase};
+
+/// A trial in blocks of 20 of settings with these names, before its first slot.
+pub fn blocks(kind: Kind, settings: &[&str]) -> BlocksRecord {
+    let named = |name: &&str| NamedSettings { name: (*name).to_owned(), ..NamedSettings::default() };
+    BlocksRecord {
+        schema: BlocksRecord::SCHEMA.to_owned(),
+        id: "0001-test".to_owned(),
+        version: String::new(),
+        name: "test".to_owned(),
+        kind,
+        settings: settings.iter().map(named).collect(),
+        workload: "simulated".to_owned(),
+        host: Identity::default(),
+        cpus: 2,
+        started: String::new(),
+        seed: 7,
+        margin: 0.03,
+        blocks: 20,
+        washout_s: 0.0,
+        measure_s: 1.0,
+        primary: metrics::describe(name::THROUGHPUT, "req/s"),
+        softirq_timed: false,
+        slots: Vec::new(),
+        conclusion: None,
+    }
+}
 
 /// A metric with its value in arm A, the ratio B / A, and its noise (CV of a slot).
 struct Truth {

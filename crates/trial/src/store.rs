@@ -275,15 +275,15 @@ impl TrialDir {
     pub(super) fn load_record<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
         let path = self.path.join(SLOTS);
         // Read first: a trial that ends in between moves the slots into the record.
-        let Some(text) = if_there(fs::read_to_string(&path)).map_err(io_error(&path))? else {
+        let Some(lines) = if_there(fs::read(&path)).map_err(io_error(&path))? else {
             return self.load(RECORD);
         };
         let mut record: Value = self.load(RECORD)?;
         let error = |error| StoreError::Json { path: path.clone(), error };
         if let Some(Value::Array(slots)) = record.get_mut("slots") {
-            // A last line without an end is being written, or was cut short.
-            for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-                let Line { at, slot } = serde_json::from_str::<Line<Value>>(line).map_err(error)?;
+            // A last line without an end is being written, or was cut short, also within a character.
+            for line in lines.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+                let Line { at, slot } = serde_json::from_slice::<Line<Value>>(line).map_err(error)?;
                 match slots.get_mut(at) {
                     Some(known) => *known = slot,
                     None => slots.push(slot),
@@ -377,6 +377,9 @@ mod tests {
         trial.save(&of(&[0])).expect("saved");
         std::fs::write(trial.path().join(SLOTS), &lines[..lines.len() - 7]).expect("written");
         assert_eq!(read(), of(&[0, 1, 2, 3]));
+        std::fs::write(trial.path().join(SLOTS), [&lines[..], b"{\"at\": 4, \"\xc3"].concat())
+            .expect("written");
+        assert_eq!(read(), of(&[0, 1, 2, 5]), "within a character");
         std::fs::write(trial.path().join(SLOTS), b"nonsense\n").expect("written");
         assert!(trial.record().expect_err("damaged").to_string().contains("slots.jsonl: "));
     }

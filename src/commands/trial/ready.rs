@@ -18,7 +18,7 @@ use rxlab_load::{Clients, Session};
 use rxlab_path::model::{Nic, NicKind};
 use rxlab_probe::Missing;
 use rxlab_setting::tunable::{Risk, tunable};
-use rxlab_setting::{Plan, Setting};
+use rxlab_setting::{Plan, Setting, trial_of};
 use rxlab_trial::check::{Checks, StartError};
 use rxlab_trial::meter::{Meter, MeterError};
 use rxlab_trial::perform::Ready;
@@ -75,6 +75,7 @@ fn check_short(spec: &Spec, arms: &[Vec<Setting>]) -> Result {
 
 /// Makes the candidates of a search from the machine and its live traffic, if the specification only describes them.
 pub(super) fn make_candidates(
+    global: &Global,
     machine: &Machine,
     spec: &mut Spec,
     is_shown: bool,
@@ -89,9 +90,8 @@ pub(super) fn make_candidates(
         .map_err(|why| CommandError::usage(why).hint("[[arm]] tables give candidates by hand"))?;
     let to_try: Vec<_> = made.to_try().cloned().collect();
     if let [only] = &to_try[..] {
-        let settings: Vec<String> = only.settings.iter().map(|set| format!("--set '{set}'")).collect();
         let message = format!("{} has one other value to try ({}), which is no search", nic.name, only.name);
-        let next = format!("`rxlab trial run {} --live --nic {}` tries it", settings.join(" "), nic.name);
+        let next = format!("`{}` tries it", trial_of(&global.program(), &only.settings, &nic.name));
         return Err(CommandError::usage(message).hint(next));
     }
     spec.set_candidates(to_try);

@@ -24,7 +24,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let machine = machine::open(global)?;
     let stop = place::stop_flag()?;
     // A plan prints them itself.
-    make_candidates(&machine, &mut spec, !args.plan_only && !global.json, &stop)?;
+    make_candidates(global, &machine, &mut spec, !args.plan_only && !global.json, &stop)?;
     let mut ready = ready(global, &machine, &spec)?;
     if !args.plan_only {
         TrialDir::check_state(&global.state_dir)?;

@@ -380,44 +380,16 @@ fn effect(name: String, estimate: &Estimate, call: &str) -> [Cell; 3] {
 #[cfg(test)]
 mod tests {
     use super::{all_inside, rank};
-    use rxlab_path::model::Identity;
-    use rxlab_trial::blocks::{BlocksRecord, Effects, NamedSettings, Search};
+    use rxlab_trial::blocks::{Effects, Search};
     use rxlab_trial::factorial::{Estimate, analyse};
-    use rxlab_trial::metrics;
     use rxlab_trial::record::{Better, Call, Effect};
+    use rxlab_trial::sample_record;
     use rxlab_trial::spec::Kind;
 
     /// "Best" was once said of a winner among equals.
     #[test]
     fn a_winner_is_the_best_only_as_far_as_shown() {
-        let record = BlocksRecord {
-            schema: BlocksRecord::SCHEMA.to_owned(),
-            id: String::new(),
-            version: String::new(),
-            name: "masks".to_owned(),
-            kind: Kind::Search,
-            settings: ["a", "b", "c"]
-                .map(|name| NamedSettings {
-                    name: name.to_owned(),
-                    set: Vec::new(),
-                    size: None,
-                    later: false,
-                })
-                .to_vec(),
-            workload: String::new(),
-            host: Identity::default(),
-            cpus: 2,
-            started: String::new(),
-            seed: 1,
-            margin: 0.03,
-            blocks: 20,
-            washout_s: 0.0,
-            measure_s: 1.0,
-            primary: metrics::describe(metrics::name::THROUGHPUT, "req/s"),
-            softirq_timed: false,
-            slots: Vec::new(),
-            conclusion: None,
-        };
+        let record = sample_record::blocks(Kind::Search, &["a", "b", "c"]);
         let lead = |other: usize, low: f64, high: f64| Estimate {
             factors: vec![other, 1],
             given: Vec::new(),

@@ -183,9 +183,10 @@ enum Requests {
 pub(crate) fn prepare(spec: &Spec) -> Result<Shared, String> {
     let protocol: &[u8] = if spec.http2 { b"h2" } else { b"http/1.1" };
     let setup = || Setup::new(trust::config(spec)?, spec, protocol);
-    let requests = match spec.http2 {
-        false => Requests::Http1(Arc::new(block(spec))),
-        true => Requests::Http2(Arc::new(Messages::new(spec))),
+    let requests = if spec.http2 {
+        Requests::Http2(Arc::new(Messages::new(spec)))
+    } else {
+        Requests::Http1(Arc::new(block(spec)))
     };
     Ok(Shared { requests, tls: spec.url.tls.then(setup).transpose()? })
 }

@@ -312,16 +312,14 @@ impl Streams {
             self.turn = self.turn.wrapping_add(1);
             let body = messages.body();
             let place = &mut self.slots[slot];
-            place.stream = match open.send.send_request(head, body.is_empty()) {
-                Ok((response, mut stream)) => match body.is_empty() {
-                    true => Stream::Head(response),
-                    false => match stream.send_data(body, true) {
-                        Ok(()) => Stream::Head(response),
-                        Err(error) => Stream::Failed(error),
-                    },
-                },
-                Err(error) => Stream::Failed(error),
-            };
+            let is_whole = body.is_empty();
+            let sent = open.send.send_request(head, is_whole).and_then(|(response, mut stream)| {
+                if !is_whole {
+                    stream.send_data(body, true)?;
+                }
+                Ok(response)
+            });
+            place.stream = sent.map_or_else(Stream::Failed, Stream::Head);
             place.check.begin();
             // Its first look leaves its waker there.
             place.waker.wake_by_ref();

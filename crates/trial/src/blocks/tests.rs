@@ -7,8 +7,7 @@ use crate::choose::Choice;
 use crate::record::Call;
 use crate::simulate::Simulated;
 use crate::spec::Kind;
-use crate::{halving, metrics};
-use rxlab_path::model::Identity;
+use crate::{halving, sample_record};
 use rxlab_stats::design::{Purpose, stream};
 use rxlab_stats::interval::Ratios;
 use rxlab_stats::looks::ERROR;
@@ -19,29 +18,7 @@ fn simulated(seed: u64) -> Simulated {
 }
 
 fn record() -> BlocksRecord {
-    let factor =
-        |name: &str| NamedSettings { name: name.to_owned(), set: Vec::new(), size: None, later: false };
-    BlocksRecord {
-        schema: BlocksRecord::SCHEMA.to_owned(),
-        id: "0001-test".to_owned(),
-        version: String::new(),
-        name: "test".to_owned(),
-        kind: Kind::Factorial,
-        settings: vec![factor("rps"), factor("rfs")],
-        workload: "simulated".to_owned(),
-        host: Identity::default(),
-        cpus: 2,
-        started: String::new(),
-        seed: 7,
-        margin: 0.03,
-        blocks: 8,
-        washout_s: 0.0,
-        measure_s: 1.0,
-        primary: metrics::describe(metrics::name::THROUGHPUT, "req/s"),
-        softirq_timed: false,
-        slots: Vec::new(),
-        conclusion: None,
-    }
+    BlocksRecord { blocks: 8, ..sample_record::blocks(Kind::Factorial, &["rps", "rfs"]) }
 }
 
 fn ran(record: &mut BlocksRecord, mut bench: Simulated) -> End {
@@ -114,15 +91,9 @@ fn a_cell_that_stops_all_work_ends_the_trial() {
 
 /// A search among candidates with these effects (0.03 = 3 %), on a machine with white noise of 3 % and drift.
 fn searched(seed: u64, effects: &[f64]) -> (BlocksRecord, Search) {
-    let settings = (0..effects.len())
-        .map(|at| NamedSettings {
-            name: format!("candidate-{at}"),
-            set: Vec::new(),
-            size: None,
-            later: false,
-        })
-        .collect();
-    let mut record = BlocksRecord { kind: Kind::Search, settings, blocks: 20, seed, ..record() };
+    let named = |at| NamedSettings { name: format!("candidate-{at}"), ..NamedSettings::default() };
+    let settings = (0..effects.len()).map(named).collect();
+    let mut record = BlocksRecord { settings, seed, ..sample_record::blocks(Kind::Search, &[]) };
     let work: Vec<f64> = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
     assert_eq!(ran(&mut record, Simulated::new(Noise::drifting(), seed, &work)), End::Complete);
     let Some(Effects::Search(search)) = record.conclusion.clone().and_then(|conclusion| conclusion.found)
@@ -163,9 +134,9 @@ fn choice(effects: &[f64]) -> (BlocksRecord, Simulated) {
     let settings = (0..effects.len())
         .map(|at| NamedSettings {
             name: format!("candidate-{at}"),
-            set: Vec::new(),
             size: Some((0, at + 1)),
             later: !(at + 1).is_power_of_two(),
+            ..NamedSettings::default()
         })
         .collect();
     let work: Vec<f64> = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
@@ -293,13 +264,7 @@ fn a_winner_is_confirmed_in_fresh_blocks() {
 
 #[test]
 fn a_stopped_search_goes_on_at_its_stage() {
-    let settings = ["a", "b", "c"].map(|name| NamedSettings {
-        name: name.to_owned(),
-        set: Vec::new(),
-        size: None,
-        later: false,
-    });
-    let blank = || BlocksRecord { kind: Kind::Search, settings: settings.to_vec(), ..record() };
+    let blank = || BlocksRecord { blocks: 8, ..sample_record::blocks(Kind::Search, &["a", "b", "c"]) };
     let (mut whole, mut parts) = (blank(), blank());
     ran(&mut whole, simulated(1));
     assert_eq!(ran(&mut parts, Simulated { stop_after: 14, ..simulated(1) }), End::Interrupted);

@@ -69,10 +69,10 @@ impl Messages {
         };
         let target = |path: &String| {
             let template = Template::parse(path).expect("a checked path");
-            match template.has_placeholders() {
-                true => Target::Filled(template),
-                false => Target::Fixed(messages.to(format!("{}{path}", messages.origin).into_bytes())),
+            if template.has_placeholders() {
+                return Target::Filled(template);
             }
+            Target::Fixed(messages.to(format!("{}{path}", messages.origin).into_bytes()))
         };
         messages.targets = spec.all_paths().iter().map(target).collect();
         messages
