@@ -354,16 +354,14 @@ impl Streams {
     fn poll(&mut self) {
         let State::Open(open) = &mut self.state else { return };
         if let Poll::Ready(end) = Pin::new(&mut open.connection).poll(&mut context()) {
-            self.state = State::Ended(match end {
-                Ok(()) => Failure::new(ErrorClass::Closed, "end of the stream"),
-                Err(error) => {
-                    let class = match () {
-                        () if error.is_io() => ErrorClass::Reset,
-                        () if error.is_go_away() && error.is_remote() => ErrorClass::Closed,
-                        () => ErrorClass::Garbage,
-                    };
-                    Failure::new(class, reason(&error))
-                }
+            // After an announced end the connection itself ends well.
+            let announced = || match open.send.poll_ready(&mut context()) {
+                Poll::Ready(Err(error)) => Some(error),
+                _ => None,
+            };
+            self.state = State::Ended(match end.err().or_else(announced) {
+                Some(error) => Failure::new(class(&error), reason(&error)),
+                None => Failure::new(ErrorClass::Closed, "end of the stream"),
             });
         }
     }
@@ -426,7 +424,7 @@ impl Slot {
     }
 }
 
-/// Class of a request whose stream has ended without a response.
+/// Class of requests whose stream or connection has ended without a response.
 fn class(error: &h2::Error) -> ErrorClass {
     if error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR) {
         // The server has not read it (RFC 9113 6.8).

@@ -201,6 +201,16 @@ fn an_announced_end_loses_no_request() {
     assert!(tally.completed >= 300, "{} completed", tally.completed);
 }
 
+/// nginx says goodbye after a number of requests. That was once counted as a close of an idle connection.
+#[test]
+fn an_announced_end_is_no_idle_close() {
+    let mut spec = served(128, |n| if n % 10 == 9 { Deed::SayGoodbye } else { Deed::Answer(200) });
+    (spec.requests, spec.rate) = (Some(30), Some(Rate::steady(200.0)));
+    let tally = run(&spec);
+    assert_eq!((tally.completed, tally.errors, tally.events), (30, [].into(), [].into()));
+    assert!(tally.opened >= 1, "{} reopened", tally.opened);
+}
+
 #[test]
 fn no_more_streams_than_the_server_allows() {
     let mut spec = served(3, |_| Deed::Answer(200));
