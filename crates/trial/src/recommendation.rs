@@ -91,7 +91,7 @@ impl Recommendation {
                 Some(format!("{} --pairs {pairs_needed}", again()))
             }
             (Advice::MeasureLonger, Some(Verdict::Helps | Verdict::SpreadsOnly { .. })) => {
-                Some(format!("{} --pairs {}", again(), 2 * record.max_pairs))
+                Some(format!("{} --pairs {}", again(), MORE * record.max_pairs))
             }
             (Advice::MeasureLonger, _) => Some(format!("{program} trial resume {}", sh::word(&record.id))),
             // The same comparison again would prove no more.
@@ -114,6 +114,15 @@ impl Recommendation {
 
 /// Longest trial that is advised, seconds: machines and traffic change, and other ways decide sooner.
 const WORTH_S: f64 = 3600.0;
+
+/// A trial whose effect is shown and whose harm is not excluded is repeated with so many times its pairs.
+const MORE: usize = 2;
+
+/// How long that takes, as a sentence after another.
+fn longer(record: &TrialRecord) -> String {
+    let pairs = MORE * record.max_pairs;
+    format!(" {} take {}.", number::plural(pairs, "pair"), number::about(seconds_of(record, pairs)))
+}
 
 /// Seconds that `pairs` pairs of this trial take.
 fn seconds_of(record: &TrialRecord, pairs: usize) -> f64 {
@@ -159,7 +168,9 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         Verdict::Helps | Verdict::SpreadsOnly { .. } | Verdict::Inconclusive { .. } if is_lacking => {
             (MeasureAgain, against())
         }
-        Verdict::Helps | Verdict::SpreadsOnly { .. } if !harms.is_empty() => (MeasureLonger, against()),
+        Verdict::Helps | Verdict::SpreadsOnly { .. } if !harms.is_empty() => {
+            (MeasureLonger, against() + &longer(record))
+        }
         Verdict::Helps => (Keep, gained("") + &clean(record)),
         Verdict::NoMeasurableEffect { .. } => {
             (DoNotKeep, gained(&format!("The primary metric stays within the margin of {margin}")))
@@ -205,7 +216,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
             (MeasureAgain, "With more load: another client, or more threads and CPUs for it.".to_owned())
         }
         Verdict::SpreadsOnly { capacity: Capacity::Undecided, .. } => {
-            (MeasureLonger, gained("Its effect on throughput is undecided"))
+            (MeasureLonger, gained("Its effect on throughput is undecided") + &longer(record))
         }
         Verdict::SpreadsOnly { .. } if cost.is_empty() => {
             (Keep, gained("The hottest CPU gets room for bursts, at no measured cost") + &clean(record))
