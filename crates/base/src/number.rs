@@ -146,11 +146,11 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
-/// An estimate of a time: `about 40 s`, `about 6 min`, `about 4.2 h`.
+/// An estimate of a time, its minutes rounded up: `about 40 s`, `about 6 min`, `about 4.2 h`.
 pub fn about(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("about {s:.0} s"),
-        s if s < 7200.0 => format!("about {:.0} min", s / 60.0),
+        s if s < 7200.0 => format!("about {:.0} min", (s / 60.0).ceil()),
         s if s < 35_820.0 => format!("about {:.1} h", s / 3600.0),
         s => format!("about {} h", grouped((s / 3600.0).round() as u64)),
     }
@@ -188,9 +188,13 @@ mod tests {
         ] {
             assert_eq!(time(seconds), text);
         }
-        for (seconds, text) in
-            [(40.4, "about 40 s"), (360.0, "about 6 min"), (15_120.0, "about 4.2 h"), (1e6, "about 278 h")]
-        {
+        for (seconds, text) in [
+            (40.4, "about 40 s"),
+            (360.0, "about 6 min"),
+            (361.0, "about 7 min"),
+            (15_120.0, "about 4.2 h"),
+            (1e6, "about 278 h"),
+        ] {
             assert_eq!(about(seconds), text);
         }
     }
