@@ -182,7 +182,7 @@ mod tests {
         metrics.push(price);
         let text = plain(std::slice::from_ref(&record));
         assert!(text.starts_with("trial rps: HELPS. 9 % more requests get through [8 to 10]\n"), "{text}");
-        assert!(text.contains("  price: CPU time per request +6 %\n"), "{text}");
+        assert!(text.contains("  price: CPU time per request +6.0 %\n"), "{text}");
         assert!(text.contains(" up\n") && !text.contains("hurts"), "{text}");
         record.analysis.as_mut().expect("analysed").metrics.push(felt);
         let text = plain(&[record]);
