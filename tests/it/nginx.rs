@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use rxlab_load::{Session, Spec};
+use rxlab_load::{HttpVersion, Session, Spec};
 
 use crate::process::{Running, free_port, response, wait_for};
 use crate::require;
@@ -105,7 +105,10 @@ fn count_agrees(access_log: bool, http2: bool, pipeline: usize) {
     let _noise = crate::quiet::noisy();
     let port = if http2 { nginx.http2_port } else { nginx.port };
     let mut spec = Spec::new(format!("http://127.0.0.1:{port}/load").parse().expect("a URL"));
-    (spec.http2, spec.connections, spec.pipeline) = (http2, 4, pipeline);
+    (spec.connections, spec.pipeline) = (4, pipeline);
+    if http2 {
+        spec.http_version = HttpVersion::Http2;
+    }
     let before = nginx.answered();
     let session = Session::start(&spec).expect("started");
     std::thread::sleep(std::time::Duration::from_millis(400));

@@ -108,6 +108,7 @@ fn difference(one: &Spec, other: &Spec) -> Option<&'static str> {
         ("--expect-rcode", one.expect_rcode == other.expect_rcode),
         ("--edns", one.edns == other.edns),
         ("--tls-resume", one.tls_resume == other.tls_resume),
+        ("HTTP version", one.http_version == other.http_version),
         ("--no-keepalive", one.no_keepalive == other.no_keepalive),
         ("--pipeline", one.pipeline == other.pipeline),
         ("--size", one.size == other.size),

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::datagrams::Datagrams;
 use super::histogram::decode;
+use super::http_version::HttpVersion;
 use super::interval::ThreadCpu;
 use super::report::{LatencyReport, Limit, Percentile, Report};
 use super::saturation::Saturation;
@@ -196,8 +197,8 @@ pub fn shape(spec: &Spec) -> String {
     if !spec.targets.is_empty() {
         parts.push(plural(spec.targets.len(), "target"));
     }
-    if spec.http2 {
-        parts.push(format!("HTTP/2, {} each", plural(spec.pipeline, "stream")));
+    if spec.http_version != HttpVersion::Http1 {
+        parts.push(format!("{}, {} each", spec.http_version, plural(spec.pipeline, "stream")));
     } else if spec.pipeline > 1 {
         parts.push(format!("depth {}", spec.pipeline));
     }
