@@ -36,15 +36,7 @@ impl Nginx {
             return None;
         }
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let mut openssl = Command::new("openssl");
-        openssl.args(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=rxlab".split(' '),
-        );
-        openssl.args(["-addext", "subjectAltName=IP:127.0.0.1"]);
-        openssl.args(more);
-        openssl.args(["-keyout", "key.pem", "-out", "cert.pem"]).current_dir(directory.path());
-        let made = openssl.stderr(Stdio::null()).status().expect("openssl runs");
-        assert!(made.success(), "openssl makes a certificate");
+        certify(directory.path(), more);
         let at = directory.path().display();
         let certificate = format!("ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem;");
         let certificate = certificate + &directives.replace("AT", &at.to_string());
@@ -98,6 +90,19 @@ impl Drop for Nginx {
         self.running.signal(Signal::TERM);
         let _ = self.running.child().wait();
     }
+}
+
+/// Makes `cert.pem` and `key.pem` in a directory: self-signed for 127.0.0.1, valid for two days, with `more` arguments.
+pub(crate) fn certify(directory: &Path, more: &[&str]) {
+    let mut openssl = Command::new("openssl");
+    openssl.args(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=rxlab".split(' '),
+    );
+    openssl.args(["-addext", "subjectAltName=IP:127.0.0.1"]);
+    openssl.args(more);
+    openssl.args(["-keyout", "key.pem", "-out", "cert.pem"]).current_dir(directory);
+    let made = openssl.stderr(Stdio::null()).status().expect("openssl runs");
+    assert!(made.success(), "openssl makes a certificate");
 }
 
 fn count_agrees(access_log: bool, http2: bool, pipeline: usize) {

@@ -25,6 +25,8 @@
 #[cfg(test)]
 mod accounting;
 mod body;
+#[cfg(test)]
+mod certified;
 mod check;
 mod clock;
 mod connect_to;

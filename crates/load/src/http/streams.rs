@@ -114,6 +114,10 @@ pub(super) struct Streams<C: Carrier> {
     random: Random,
     /// Number of the next request in the list of the load.
     turn: usize,
+    /// When something was last received.
+    heard: Nanos,
+    /// Since when nothing is received, while requests time out.
+    unheard: Option<Nanos>,
 }
 
 /// A place for a request and its response.
@@ -171,6 +175,8 @@ impl<C: Carrier> Wire for Streams<C> {
             check: Check::for_spec(spec),
             random: messages.random(number),
             turn: number,
+            heard: 0,
+            unheard: None,
         }
     }
 
@@ -227,7 +233,14 @@ impl<C: Carrier> Wire for Streams<C> {
         self.taken().filter(move |slot| slot.is_overdue(now, timeout)).map(|slot| (slot.from, 1))
     }
 
+    /// A late response keeps no other, unless nothing at all has come for twice the timeout: then only a new connection
+    /// shows whether the server can be reached.
     fn expire(&mut self, now: Nanos, timeout: Nanos, tally: &mut Tally) -> bool {
+        let oldest = self.oldest().unwrap_or(now).max(self.heard);
+        let unheard = *self.unheard.get_or_insert(oldest);
+        if now.saturating_sub(unheard) > 2 * timeout {
+            return false;
+        }
         for slot in 0..self.slots.len() {
             if self.slots[slot].is_overdue(now, timeout) {
                 tally.timed_out(1, now.saturating_sub(self.slots[slot].from));
@@ -274,7 +287,11 @@ impl<C: Carrier> Wire for Streams<C> {
                 self.advance(slot, now, tally, heard);
             }
         }
-        tally.bytes += self.carrier.as_mut().map_or(0, Carrier::take_bytes);
+        let bytes = self.carrier.as_mut().map_or(0, Carrier::take_bytes);
+        tally.bytes += bytes;
+        if bytes > 0 {
+            (self.heard, self.unheard) = (now, None);
+        }
         match &self.end {
             Some(failure) => Received::Ended(failure.clone()),
             None if self.is_spent() => Received::More,
@@ -285,7 +302,7 @@ impl<C: Carrier> Wire for Streams<C> {
     fn reset(&mut self, _messages: &Messages) {
         // Before the connection: what has not ended is reset on it.
         self.slots.iter_mut().for_each(|slot| slot.stream = Stream::Free);
-        (self.carrier, self.is_open, self.end) = (None, false, None);
+        (self.carrier, self.is_open, self.end, self.unheard) = (None, false, None, None);
         self.queued.clear();
         self.free.clear();
         self.free.extend(0..self.slots.len());

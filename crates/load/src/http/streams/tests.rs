@@ -5,9 +5,15 @@ mod http3;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use proptest::prelude::{ProptestConfig, any, proptest};
+
 use super::{Carrier, Messages, Streams};
+use crate::Random;
+use crate::accounting::adds_up;
 use crate::clock::{Clock, SECOND};
 use crate::destination::Destination;
 use crate::error_class::ErrorClass;
@@ -31,13 +37,24 @@ const VERSIONS: [HttpVersion; 2] = [HttpVersion::Http2, HttpVersion::Http3];
 enum Deed {
     Answer(u16),
     Hold,
+    /// Does nothing more on this connection, which stays open.
+    Freeze,
     Refuse,
+    /// Begins a response, and resets its stream.
+    BreakOff,
+    /// Closes the connection.
+    Close,
     /// Answers, and announces the end of the connection.
     SayGoodbye,
 }
 
+/// What a server does with request `n` of all.
+trait Deeds: Fn(usize) -> Deed + Clone + Send + 'static {}
+
+impl<F: Fn(usize) -> Deed + Clone + Send + 'static> Deeds for F {}
+
 /// A server and a load on it, of one connection.
-fn served(version: HttpVersion, streams: u32, deed: fn(usize) -> Deed) -> Spec {
+fn served(version: HttpVersion, streams: u32, deed: impl Deeds) -> Spec {
     load(
         version,
         match version {
@@ -123,6 +140,17 @@ fn one_late_response_keeps_no_other() {
         assert_eq!((tally.completed, tally.errors), (199, [(ErrorClass::Timeout, 1)].into()));
         assert_eq!((tally.opened, tally.given_up.len()), (0, 1), "on the first connection");
     }
+}
+
+/// Where the server is gone without a word, a connection once waited for it until the kernel or QUIC gave up.
+#[test]
+fn a_connection_on_which_nothing_comes_is_opened_again() {
+    let mut spec =
+        served(HttpVersion::Http2, 128, |n| if n == 10 { Deed::Freeze } else { Deed::Answer(200) });
+    (spec.requests, spec.timeout) = (Some(20), Duration::from_millis(100));
+    let tally = run(&spec);
+    assert!(tally.opened == 1 && tally.errors_of(ErrorClass::Timeout) >= 2, "{tally:?}");
+    assert_eq!(tally.completed + tally.errors_of(ErrorClass::Timeout), 20, "{tally:?}");
 }
 
 #[test]
@@ -245,4 +273,39 @@ fn what_http2_does_not_have_is_refused() {
         check(|spec| spec.headers = vec!["connection: x".parse().expect("a header")]).contains("Keep-Alive")
     );
     assert_eq!(check(|spec| spec.url.path = "/<a>".to_owned()), "paths must be valid in HTTP/2, not /<a>");
+}
+
+/// Anything a server may do, by chance.
+fn anything(random: u64) -> Deed {
+    match random % 16 {
+        0 => Deed::Hold,
+        1 => Deed::Freeze,
+        2 => Deed::Refuse,
+        3 => Deed::BreakOff,
+        4 => Deed::Close,
+        5 => Deed::SayGoodbye,
+        6 => Deed::Answer(500),
+        _ => Deed::Answer(200),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_request_on_a_stream_ends_once(
+        seed in any::<u32>(), rate in 0u32..3, allowed in 1u32..6, streams in 1usize..6, connections in 1usize..4,
+        version in 0usize..2,
+    ) {
+        let is_loose = Arc::new(AtomicBool::new(false));
+        let loose = Arc::clone(&is_loose);
+        let deed = move |n: usize| match loose.load(Ordering::Relaxed) {
+            true => anything(Random::after(u64::from(seed) + n as u64).next_u64()),
+            false => Deed::Answer(200),
+        };
+        let mut spec = served(VERSIONS[version], allowed, deed);
+        (spec.connections, spec.pipeline, spec.timeout) = (connections, streams, Duration::from_millis(25));
+        spec.rate = (rate > 0).then(|| Rate::steady(f64::from(rate * rate) * 500.0));
+        adds_up(&spec, &is_loose);
+    }
 }

@@ -14,7 +14,7 @@ use h2::server::{Builder, SendResponse};
 use http::Response;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Deed;
+use super::{Deed, Deeds};
 
 /// A socket that is asked again and again.
 struct Polled(TcpStream);
@@ -65,7 +65,7 @@ fn answer(mut respond: SendResponse<Bytes>, status: u16) {
 }
 
 /// Serves one connection; request `n` of the server gets `deed(n)`.
-async fn serve(stream: TcpStream, streams: u32, count: Arc<AtomicUsize>, deed: fn(usize) -> Deed) {
+async fn serve(stream: TcpStream, streams: u32, count: Arc<AtomicUsize>, deed: impl Deeds) {
     let mut builder = Builder::new();
     let Ok(mut connection) = builder.max_concurrent_streams(streams).handshake(Polled(stream)).await else {
         return;
@@ -75,7 +75,16 @@ async fn serve(stream: TcpStream, streams: u32, count: Arc<AtomicUsize>, deed: f
         match deed(count.fetch_add(1, Ordering::Relaxed)) {
             Deed::Answer(status) => answer(respond, status),
             Deed::Hold => held.push(respond),
+            Deed::Freeze => std::future::pending().await,
             Deed::Refuse => respond.send_reset(Reason::REFUSED_STREAM),
+            Deed::BreakOff => {
+                let head = Response::builder().header("content-length", "100").body(()).expect("a response");
+                // Fails if the client has given up.
+                if let Ok(mut body) = respond.send_response(head, false) {
+                    body.send_reset(Reason::INTERNAL_ERROR);
+                }
+            }
+            Deed::Close => return,
             Deed::SayGoodbye => {
                 connection.graceful_shutdown();
                 answer(respond, 200);
@@ -85,14 +94,14 @@ async fn serve(stream: TcpStream, streams: u32, count: Arc<AtomicUsize>, deed: f
 }
 
 /// Serves on a port of this machine; returns its URL.
-pub(super) fn start(streams: u32, deed: fn(usize) -> Deed) -> String {
+pub(super) fn start(streams: u32, deed: impl Deeds) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}/", listener.local_addr().expect("bound"));
     std::thread::spawn(move || {
         let count = Arc::new(AtomicUsize::new(0));
         for stream in listener.incoming().flatten() {
             stream.set_nonblocking(true).expect("set");
-            let count = Arc::clone(&count);
+            let (count, deed) = (Arc::clone(&count), deed.clone());
             std::thread::spawn(move || {
                 let mut serving = pin!(serve(stream, streams, count, deed));
                 while serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {

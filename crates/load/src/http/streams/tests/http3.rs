@@ -11,24 +11,15 @@ use h3_quinn::BidiStream;
 use http::Response;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime};
-use rustls::pki_types::PrivatePkcs8KeyDer;
 
-use super::Deed;
-
-/// Self-signed, for 127.0.0.1.
-const CERTIFICATE: &[u8] = include_bytes!("cert.der");
-const KEY: &[u8] = include_bytes!("key.der");
+use super::{Deed, Deeds};
+use crate::certified;
 
 type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
 
 /// Settings of a server that offers `protocol` (ALPN).
 fn config(protocol: &[u8], streams: u32) -> ServerConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ServerConfig::builder_with_provider(provider);
-    let builder = builder.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
-    let key = PrivatePkcs8KeyDer::from(KEY.to_vec());
-    let mut tls = builder.with_single_cert(vec![CERTIFICATE.to_vec().into()], key.into()).expect("a key");
-    tls.alpn_protocols = vec![protocol.to_vec()];
+    let tls = certified::server(protocol);
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).expect("TLS 1.3")));
     let mut transport = quinn::TransportConfig::default();
     transport.max_concurrent_bidi_streams(streams.into());
@@ -47,7 +38,7 @@ async fn answer(mut stream: Stream, status: u16) {
     let _ = stream.finish().await;
 }
 
-async fn serve(incoming: Incoming, count: Arc<AtomicUsize>, deed: fn(usize) -> Deed) {
+async fn serve(incoming: Incoming, count: Arc<AtomicUsize>, deed: impl Deeds) {
     let Ok(connection) = incoming.await else { return };
     let built = h3::server::builder().build(h3_quinn::Connection::new(connection)).await;
     let Ok(mut connection) = built else { return };
@@ -56,8 +47,15 @@ async fn serve(incoming: Incoming, count: Arc<AtomicUsize>, deed: fn(usize) -> D
         let Ok((_, mut stream)) = request.resolve_request().await else { continue };
         match deed(count.fetch_add(1, Ordering::Relaxed)) {
             Deed::Answer(status) => drop(tokio::spawn(answer(stream, status))),
-            Deed::Hold => held.push(stream),
+            Deed::Hold | Deed::Freeze => held.push(stream),
             Deed::Refuse => stream.stop_stream(Code::H3_REQUEST_REJECTED),
+            Deed::BreakOff => {
+                let body = Response::builder().header("content-length", "100").body(()).expect("a response");
+                // Fails if the client has given up.
+                let _ = stream.send_response(body).await;
+                stream.stop_stream(Code::H3_INTERNAL_ERROR);
+            }
+            Deed::Close => return,
             Deed::SayGoodbye => {
                 // Fails if the client is gone.
                 let _ = connection.shutdown(0).await;
@@ -68,16 +66,16 @@ async fn serve(incoming: Incoming, count: Arc<AtomicUsize>, deed: fn(usize) -> D
 }
 
 /// Serves on a port of this machine; returns its URL.
-pub(super) fn start(streams: u32, deed: fn(usize) -> Deed) -> String {
+pub(super) fn start(streams: u32, deed: impl Deeds) -> String {
     start_with(config(b"h3", streams), deed)
 }
 
 /// Serves another protocol over QUIC.
 pub(super) fn start_other() -> String {
-    start_with(config(b"doq", 100), |_| Deed::Hold)
+    start_with(config(b"doq", 100), |_: usize| Deed::Hold)
 }
 
-fn start_with(config: ServerConfig, deed: fn(usize) -> Deed) -> String {
+fn start_with(config: ServerConfig, deed: impl Deeds) -> String {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
     let url = format!("https://{}/", socket.local_addr().expect("bound"));
     std::thread::spawn(move || {
@@ -87,7 +85,7 @@ fn start_with(config: ServerConfig, deed: fn(usize) -> Deed) -> String {
                 Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime));
             let (endpoint, count) = (endpoint.expect("an endpoint"), Arc::new(AtomicUsize::new(0)));
             while let Some(incoming) = endpoint.accept().await {
-                tokio::spawn(serve(incoming, Arc::clone(&count), deed));
+                tokio::spawn(serve(incoming, Arc::clone(&count), deed.clone()));
             }
         });
     });
