@@ -112,6 +112,10 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
             &format!("{} arrived after a later one of their flow", grouped(reordered as f64)),
         )?;
     }
+    if datagrams.over_tcp > 0 {
+        let count = grouped(datagrams.over_tcp as f64);
+        row(out, "over TCP", &format!("{count} responses did not fit into a datagram"))?;
+    }
     if datagrams.surplus > 0 {
         let count = grouped(datagrams.surplus as f64);
         row(out, "surplus", &format!("{count} responses arrived twice or after the timeout"))?;
