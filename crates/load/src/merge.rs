@@ -138,6 +138,7 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         opened: report.opened.unwrap_or(0),
         handshakes: report.handshakes.unwrap_or(0),
         resumed: report.resumed.unwrap_or(0),
+        streams_allowed: report.streams_allowed,
         in_flight: report.in_flight,
         received: report.received,
         received_seconds: report.seconds,

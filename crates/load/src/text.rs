@@ -54,6 +54,10 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     if let Some(opened) = report.opened.filter(|opened| *opened > 0) {
         row(out, "connections", &counted(opened, "opened during the load"))?;
     }
+    if let Some(allowed) = report.streams_allowed {
+        let asked = report.spec.pipeline;
+        row(out, "streams", &format!("the server allows {allowed} on a connection, not {asked}"))?;
+    }
     if let Some(handshakes) = report.handshakes {
         let resumed = report.resumed.map_or_else(String::new, |n| format!(", {} resumed", grouped(n as f64)));
         row(out, "TLS", &(counted(handshakes, "handshakes") + &resumed))?;

@@ -16,7 +16,7 @@ use socket2::Socket;
 
 use self::channel::{Channel, Meter};
 use super::peer::Peer;
-use super::streams::{Carrier, WINDOW};
+use super::streams::{Carrier, Turn, WINDOW};
 use super::transport::Transport;
 use super::wire::Unopened;
 use crate::error_class::ErrorClass;
@@ -137,8 +137,8 @@ impl Carrier for Http2 {
         polled.map_err(failure)
     }
 
-    fn begin_turn(&mut self, _is_sending: bool) {
-        self.meter.refill();
+    fn begin_turn(&mut self, turn: Turn) {
+        self.meter.begin(turn);
     }
 
     fn poll(&mut self) -> Option<Failure> {

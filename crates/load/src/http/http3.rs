@@ -22,7 +22,7 @@ use socket2::Socket;
 use self::handles::{Handle, Receiving};
 use self::link::Link;
 use super::peer::Peer;
-use super::streams::Carrier;
+use super::streams::{Carrier, Turn};
 use super::wire::Unopened;
 use crate::error_class::ErrorClass;
 use crate::reasons::Failure;
@@ -159,8 +159,8 @@ impl Carrier for Http3 {
         polled.map_err(|error| failure(&body.link, error)).map(Result::transpose)
     }
 
-    fn begin_turn(&mut self, is_sending: bool) {
-        self.link.0.borrow_mut().begin_turn(is_sending);
+    fn begin_turn(&mut self, turn: Turn) {
+        self.link.0.borrow_mut().begin_turn(turn);
     }
 
     fn poll(&mut self) -> Option<Failure> {

@@ -33,6 +33,17 @@ use crate::tally::Tally;
 /// its waits for this client's permission.
 pub(super) const WINDOW: u32 = (1 << 30) - 1;
 
+/// What [`Carrier::poll`] may do until the next turn. It makes a bounded number of reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Write only: an event announces what there is to read.
+    Write,
+    /// Read up to one that empties the socket, and write.
+    Read,
+    /// Read until nothing is left, which may be the end of the connection, and write.
+    ReadAll,
+}
+
 /// A connection with streams, above its socket. It reads and writes only when it is polled.
 pub(super) trait Carrier: Sized {
     /// A request whose response has not begun.
@@ -73,8 +84,8 @@ pub(super) trait Carrier: Sized {
     /// The next bytes of the body; `None` at its end.
     fn poll_data(body: &mut Self::Body, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>>;
 
-    /// Begins a turn, in which a bounded number of reads is made. With `is_sending` it only has to write.
-    fn begin_turn(&mut self, is_sending: bool);
+    /// Begins a turn.
+    fn begin_turn(&mut self, turn: Turn);
 
     /// Reads and writes as far as the socket and the turn allow. Returns the failure of what is outstanding if the connection
     /// is at its end.
@@ -114,6 +125,9 @@ pub(super) struct Streams<C: Carrier> {
     random: Random,
     /// Number of the next request in the list of the load.
     turn: usize,
+    /// Most requests that the server has allowed at the same time, and whether that is less than was asked for.
+    most: usize,
+    is_limited: bool,
     /// When something was last received.
     heard: Nanos,
     /// Since when nothing is received, while requests time out.
@@ -175,6 +189,8 @@ impl<C: Carrier> Wire for Streams<C> {
             check: Check::for_spec(spec),
             random: messages.random(number),
             turn: number,
+            most: 0,
+            is_limited: false,
             heard: 0,
             unheard: None,
         }
@@ -187,7 +203,7 @@ impl<C: Carrier> Wire for Streams<C> {
 
     fn greet(&mut self) -> Result<bool, Unopened> {
         let Some(carrier) = &mut self.carrier else { return Ok(false) };
-        carrier.begin_turn(false);
+        carrier.begin_turn(Turn::ReadAll);
         self.is_open = carrier.greet()?;
         self.is_resumed = carrier.is_resumed();
         Ok(self.is_open)
@@ -218,7 +234,14 @@ impl<C: Carrier> Wire for Streams<C> {
         let Some(carrier) = self.carrier.as_mut().filter(|_| self.is_open && self.end.is_none()) else {
             return 0;
         };
-        carrier.room(outstanding, depth.saturating_sub(outstanding))
+        let room = carrier.room(outstanding, depth.saturating_sub(outstanding));
+        self.most = self.most.max(outstanding + room);
+        self.is_limited = self.most < depth;
+        room
+    }
+
+    fn allowed(&self) -> Option<usize> {
+        (self.is_limited && self.most > 0).then_some(self.most)
     }
 
     fn since(&self) -> impl Iterator<Item = (Nanos, usize)> {
@@ -262,7 +285,7 @@ impl<C: Carrier> Wire for Streams<C> {
 
     fn flush(&mut self, messages: &Messages) -> Result<bool, Failure> {
         self.start_queued(messages);
-        self.begin_turn(true);
+        self.begin_turn(Turn::Write);
         self.poll();
         Ok(self.is_spent() || self.end.is_some() || !self.woken().is_empty())
     }
@@ -271,12 +294,12 @@ impl<C: Carrier> Wire for Streams<C> {
         &mut self,
         _reader: &mut (),
         _poller: &Poller,
-        _to_the_end: bool,
+        to_the_end: bool,
         now: Nanos,
         tally: &mut Tally,
         heard: &mut bool,
     ) -> Received {
-        self.begin_turn(false);
+        self.begin_turn(if to_the_end { Turn::ReadAll } else { Turn::Read });
         loop {
             self.poll();
             let woken = std::mem::take(&mut *self.woken());
@@ -326,9 +349,9 @@ impl<C: Carrier> Streams<C> {
         }
     }
 
-    fn begin_turn(&mut self, is_sending: bool) {
+    fn begin_turn(&mut self, turn: Turn) {
         if let Some(carrier) = &mut self.carrier {
-            carrier.begin_turn(is_sending);
+            carrier.begin_turn(turn);
         }
     }
 

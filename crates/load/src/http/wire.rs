@@ -68,6 +68,11 @@ pub(super) trait Wire: Sized {
     /// Requests that can be added, if at most `depth` may be outstanding.
     fn room(&mut self, depth: usize) -> usize;
 
+    /// Requests that the server allows at the same time, if it has not allowed as many as were asked for.
+    fn allowed(&self) -> Option<usize> {
+        None
+    }
+
     /// Start of the latency of the outstanding requests, with counts.
     fn since(&self) -> impl Iterator<Item = (Nanos, usize)>;
 

@@ -29,6 +29,9 @@ impl<W: Wire> HttpEngine<W> {
             Phase::Connecting { .. } | Phase::Greeting { .. } => false,
         };
         let room = connection.wire.room(self.depth);
+        if let Some(allowed) = connection.wire.allowed() {
+            tally.streams_allowed = Some(allowed);
+        }
         if room == 0 || !self.running || !ready {
             return;
         }

@@ -20,7 +20,7 @@ use socket2::Socket;
 
 use crate::error_class::ErrorClass;
 use crate::http::peer::Peer;
-use crate::http::streams::WINDOW;
+use crate::http::streams::{Turn, WINDOW};
 use crate::http::wire::Unopened;
 use crate::reasons::Failure;
 use rxlab_sys::datagrams::{receive, refuses_trains, send_train};
@@ -102,9 +102,9 @@ impl Link {
         })
     }
 
-    /// Begins a turn; with `is_sending` nothing is read in it.
-    pub(super) fn begin_turn(&mut self, is_sending: bool) {
-        self.reads = if is_sending { 0 } else { READS_PER_TURN };
+    /// Begins a turn. A read of a datagram never shows that it was the last.
+    pub(super) fn begin_turn(&mut self, turn: Turn) {
+        self.reads = if turn == Turn::Write { 0 } else { READS_PER_TURN };
         self.is_spent = false;
     }
 

@@ -112,7 +112,7 @@ fn each_request_has_its_response() {
         (spec.requests, spec.pipeline) = (Some(400), 16);
         spec.expect_body = Some("hello".into());
         let tally = run(&spec);
-        assert_eq!(tally.statuses, [(200, 300), (503, 100)].into());
+        assert_eq!((tally.statuses, tally.streams_allowed), ([(200, 300), (503, 100)].into(), None));
         assert_eq!((tally.completed, tally.errors), (300, [(ErrorClass::Status5xx, 100)].into()));
         assert!(tally.bytes >= 400 * 5, "{} bytes", tally.bytes);
     }
@@ -199,6 +199,7 @@ fn no_more_streams_than_the_server_allows() {
         (spec.requests, spec.pipeline) = (Some(300), 50);
         let tally = run(&spec);
         assert_eq!((tally.completed, tally.errors), (300, [].into()));
+        assert_eq!(tally.streams_allowed, Some(3), "{version}");
     }
 }
 
