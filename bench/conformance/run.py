@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which responses curl, wrk, h2load and rxlab read, side by side.
+"""Which responses curl, wrk, h2load and rxlab read, side by side; those that are installed.
 
     bench/conformance/run.py [--program FILE] [--only TEXT] [--out FILE]
 
@@ -10,8 +10,8 @@ send three requests, h2load one, because it opens no second connection. For rxla
 import argparse
 import json
 import re
+import shutil
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +19,7 @@ import threading
 import time
 from pathlib import Path
 
+sys.dont_write_bytecode = True
 from framings import CLOSE, FRAMINGS
 
 HERE = Path(__file__).resolve().parent
@@ -73,7 +74,7 @@ def converse(connection):
 
 
 def run(command):
-    """Output and exit code; None of a client that does not end."""
+    """Output and exit code, which is None of a client that does not end."""
     try:
         done = subprocess.run(command, capture_output=True, timeout=4 * WAIT, check=False)
     except subprocess.TimeoutExpired:
@@ -135,7 +136,7 @@ def rxlab(program):
 
 def version(command):
     text, _ = run(command)
-    return text.strip().splitlines()[0].split(" [")[0] if text.strip() else "not installed"
+    return text.strip().splitlines()[0].split(" [")[0].split(" (")[0]
 
 
 def main():
@@ -150,12 +151,12 @@ def main():
     body = tempfile.NamedTemporaryFile()
     body.write(b"x" * BODY)
     body.flush()
-    clients = {"curl": curl, "wrk": wrk, "h2load": h2load, "rxlab": rxlab(options.program)}
+    peers = {"curl": curl, "wrk": wrk, "h2load": h2load}
+    clients = {name: client for name, client in peers.items() if shutil.which(name)}
+    clients["rxlab"] = rxlab(options.program)
     lines = [
         "Responses that each client reads (bench/conformance/run.py).",
-        version(["curl", "--version"]).split(" (")[0],
-        version(["wrk", "-v"]),
-        version(["h2load", "--version"]),
+        *(version([name, "-v" if name == "wrk" else "--version"]) for name in clients if name != "rxlab"),
         version([options.program, "--version"]),
         "",
         f"{'response':<36}" + "".join(f"{name:<10}" for name in clients),

@@ -160,8 +160,8 @@ fn each_failure_has_its_class() {
     let total = run(&spec, millis(400));
     let count = |class| total.errors.get(&class).copied().unwrap_or(0);
     // Nothing listens on TCP.
-    let reasons = total.reasons.of(ErrorClass::Truncated);
-    assert_eq!(reasons.first().map(|(reason, _)| *reason), Some("over TCP: Connection refused"), "{total:?}");
+    let [(reason, _)] = total.reasons.of(ErrorClass::Truncated)[..] else { panic!("{total:?}") };
+    assert!(reason.starts_with("over TCP: Connection refused"), "{reason}");
     let rcodes = [ErrorClass::Servfail, ErrorClass::Refused, ErrorClass::OtherRcode].map(count);
     let ended = [&rcodes[..], &[ErrorClass::Truncated, ErrorClass::Timeout].map(count)].concat();
     assert!(total.requests > 0 && ended.iter().all(|count| *count > 0), "{total:?}");
