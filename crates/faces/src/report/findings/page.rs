@@ -124,9 +124,8 @@ impl<'a> Page<'a> {
         if shown.why {
             self.labelled("why", &finding.why);
         }
-        let of_nic = report.plans.iter().filter(|proposal| Some(&proposal.nic) == finding.nic.as_ref());
         let asked: Vec<&Proposal> =
-            of_nic.filter(|proposal| finding.plans.contains(&proposal.plan.name)).collect();
+            report.plans.iter().filter(|proposal| proposal.addresses(finding)).collect();
         if asked.is_empty() && shown.fixes > 0 {
             self.labelled("fix", &finding.remedy);
             if !self.program.is_empty() {
