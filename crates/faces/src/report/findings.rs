@@ -1,23 +1,27 @@
-//! The doctor's report for a terminal of 80 columns: worst first; evidence, then cause, then fix.
-//!
-//! A screen holds 24 lines, one of them for the prompt. By default the report contains as much as fits and drops the
-//! least important parts first. Findings are dropped last.
+//! The doctor's report for a terminal: the answer first, as much of it as fits on a screen; on request everything else.
 //!
 //! The text always has colours; the output stream strips them where they are not wanted.
 
+mod answer;
+mod bars;
 mod overview;
 mod page;
 mod regime;
+mod screen;
 
+use anstyle::{AnsiColor, Style};
+
+use super::text::{BAD, CAUTION, NOTE, rows};
+pub use answer::{Answer, Fact, Fix, Other};
+pub use bars::Bar;
 pub use overview::overview;
-use page::{Page, Shown};
-pub use page::{mark, nothing, worst_first};
+use rxlab_advise::diagnose::regime::FamilyGain;
+use rxlab_advise::diagnose::{Finding, Severity};
+use rxlab_advise::doctor::{DoctorReport, Elsewhere};
+use rxlab_base::number::{count, percent};
+use rxlab_path::evidence::TRAFFIC;
 
-use rxlab_advise::doctor::DoctorReport;
-use rxlab_base::number::plural;
-
-/// Lines of a screen, without the prompt.
-const ROWS: usize = 23;
+const LABEL: Style = Style::new().dimmed();
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
@@ -26,59 +30,93 @@ pub enum Detail {
     All,
 }
 
-/// Levels, from the longest to the shortest.
-const LEVELS: [Shown; 6] = [
-    Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: true },
-    Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: false },
-    Shown { evidence: 2, why: true, fixes: 1, notes: false, knobs: false },
-    Shown { evidence: 1, why: false, fixes: 1, notes: false, knobs: false },
-    Shown { evidence: 0, why: false, fixes: 1, notes: false, knobs: false },
-    Shown { evidence: 0, why: false, fixes: 0, notes: false, knobs: false },
-];
-
 /// Renders the report; ends with a line break. `program` is the start of suggested commands: `rxlab` with its global
 /// options, or empty to show none.
 pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
-    text_before(report, detail, program, "")
+    let answer = Answer::new(report);
+    match detail {
+        Detail::Screen => {
+            let more = (!program.is_empty() && has_more(&answer)).then(|| format!("{program} doctor -v"));
+            screen::screen(&answer, rows(), more.as_deref())
+        }
+        Detail::All => {
+            let everything =
+                page::page(report, program) + &report.regime.as_ref().map_or(String::new(), regime::whole);
+            let rest = if everything.is_empty() { everything } else { format!("\n{everything}") };
+            screen::screen(&answer, usize::MAX, None) + &rest
+        }
+    }
 }
 
-/// The same before the lines `next`, which the screen has room for.
-pub fn text_before(report: &DoctorReport, detail: Detail, program: &str, next: &str) -> String {
-    let all = report.findings.len();
-    if detail == Detail::All {
-        let end = report.regime.as_ref().map_or(String::new(), regime::whole);
-        return Page::new(report, &LEVELS[0], all, program).text + &end + next;
-    }
-    let rows = ROWS.saturating_sub(next.lines().count());
-    let rest = "`rxlab doctor -v` has the rest: evidence, causes, plans, notes";
-    let levels = LEVELS.iter().enumerate().map(|(index, shown)| {
-        let more = if index == 0 { "" } else { rest };
-        screen(report, shown, all, more, program)
-    });
-    let titles = LEVELS.last().expect("there are levels");
-    let fewer = (0..all).rev().map(|findings| {
-        let more = format!("`rxlab doctor -v` has {} and the rest", plural(all - findings, "more finding"));
-        screen(report, titles, findings, &more, program)
-    });
-    // A report without findings is a few lines.
-    levels
-        .chain(fewer)
-        .find(|text| text.lines().count() <= rows)
-        .unwrap_or_else(|| screen(report, titles, 0, "`rxlab doctor -v` has the rest", program))
-        + next
+/// True if there is anything to read beyond the answer.
+fn has_more(answer: &Answer) -> bool {
+    answer.severity.is_some() || !answer.fixes.is_empty() || !answer.others.is_empty()
 }
 
-fn screen(report: &DoctorReport, shown: &Shown, findings: usize, more: &str, program: &str) -> String {
-    let mut page = Page::new(report, shown, findings, program);
-    page.text += &match &report.regime {
-        Some(found) if shown.knobs => regime::compact(found),
-        Some(found) => regime::summary(found),
-        None => String::new(),
-    };
-    if !more.is_empty() {
-        page.labelled("more", more);
+/// The mark before the title of a finding.
+pub fn mark(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "!!",
+        Severity::Warning => "!",
+        Severity::Note => "-",
     }
-    page.text
+}
+
+fn mark_style(severity: Option<Severity>) -> Style {
+    match severity {
+        Some(Severity::Critical) => BAD,
+        Some(Severity::Warning) => CAUTION,
+        Some(Severity::Note) => NOTE,
+        None => AnsiColor::Green.on_default(),
+    }
+}
+
+/// The result where no finding calls for attention, with the figures behind it.
+pub fn nothing(report: &DoctorReport) -> String {
+    let load = &report.load;
+    if let Some(why) = &report.refused {
+        return format!("no verdict: {why}");
+    }
+    let worth = report.regime.iter().flat_map(|regime| &regime.knobs).filter(|gain| gain.trial);
+    let worth: Vec<&FamilyGain> = worth.collect();
+    if let (Some(regime), [_, ..]) = (&report.regime, &worth[..])
+        && let Some(hot) = regime.cpus.first()
+    {
+        let names: Vec<&str> = worth.iter().map(|gain| gain.knob.name()).collect();
+        let is = if names.len() == 1 { "is" } else { "are" };
+        return format!(
+            "CPU {} receives for {} of its time: {} {is} worth a trial",
+            hot.cpu,
+            percent(hot.receive),
+            names.join(" and ")
+        );
+    }
+    let lost = load.ledger.in_words();
+    if load.received < TRAFFIC && load.dropped < 1.0 {
+        return match &report.elsewhere {
+            Some(Elsewhere { packets, .. }) => format!(
+                "nothing to judge here: no interface of this network namespace receives the {} packets/s of this machine",
+                count(*packets)
+            ),
+            None if report.recorded => "no traffic in this recording: nothing to judge".to_owned(),
+            None => format!("no traffic ({} packets/s): nothing to judge", count(load.received)),
+        };
+    }
+    let figures = [
+        load.receive_time.map(|time| format!("busiest CPU {} in softirq", percent(time))),
+        load.packets.map(|packets| format!("{} packets/s", count(packets))),
+        Some(lost),
+    ];
+    let figures: Vec<String> = figures.into_iter().flatten().collect();
+    format!("nothing to do: {}", figures.join(", "))
+}
+
+/// Findings by severity; within a severity, grouped by interface.
+pub fn worst_first(all: &[Finding]) -> Vec<&Finding> {
+    let first_of_nic = |finding: &&Finding| all.iter().position(|first| first.nic == finding.nic);
+    let mut findings: Vec<&Finding> = all.iter().collect();
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), first_of_nic(finding)));
+    findings
 }
 
 #[cfg(test)]
