@@ -9,11 +9,12 @@ use super::{Global, elsewhere, files, look, output, place, status};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::diagnose::{Finding, diagnose};
 use rxlab_advise::doctor::{self, Alerts, DoctorReport, Since};
+use rxlab_base::grammar::sh;
 use rxlab_base::number::plural;
 use rxlab_base::units::{NicName, parse_duration, rfc3339};
 use rxlab_change::apply::{Live, State, TransactionStatus, ValueStatus};
 use rxlab_faces::report::document::{Document, Part};
-use rxlab_faces::report::findings::{self, Detail};
+use rxlab_faces::report::findings;
 use rxlab_faces::report::html;
 use rxlab_faces::report::text::clean;
 use rxlab_path::evidence::receiving;
@@ -53,6 +54,14 @@ pub struct Args {
     from: From,
 }
 
+impl Args {
+    /// The command that prints everything about the same machine.
+    fn in_full(&self, program: &str) -> String {
+        let nic = self.nic.as_ref().map_or(String::new(), |nic| format!(" --nic {}", sh::word(nic.as_str())));
+        format!("{program} doctor -v{nic}{}", self.from.options())
+    }
+}
+
 fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
     let (name, file) = text.split_once('=').ok_or("write NAME=FILE, such as rps=rps.toml")?;
     Ok((name.to_owned(), file.into()))
@@ -80,11 +89,17 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     }
     (report.taken, report.recorded) = source.taken();
     elsewhere::complete(global, &source, &mut report);
-    let detail = if args.verbose { Detail::All } else { Detail::Screen };
-    let printed = output::print(global, &report, || findings::text(&report, detail, &global.program()));
+    let program = global.program();
+    let printed = output::print(global, &report, || {
+        if args.verbose {
+            findings::everything(&report, &program)
+        } else {
+            findings::text(&report, Some(&args.in_full(&program)))
+        }
+    });
     if let Some(file) = &args.html {
         let page = Document::new(vec![Part::Doctor(Box::new(report.clone()))]);
-        files::write(file, html::render(&page, Some(&global.program())).as_bytes())?;
+        files::write(file, html::render(&page, Some(&program)).as_bytes())?;
     }
     if let Some((name, file)) = &args.plan_out {
         write_plan(&report, name, file)?;

@@ -201,16 +201,18 @@ impl DoctorReport {
     }
 
     /// The command that searches on live traffic, if that is the answer: how many CPUs are best, and which, depends on what a
-    /// packet costs. It tries nothing that stops traffic, so it does not cover a first plan that does.
+    /// packet costs. It tries nothing that stops traffic, and no two
+    /// interfaces at once, so it does not cover a first plan that does.
     fn search(&self, program: &str) -> Option<String> {
         let searched = |gain: &FamilyGain| {
             gain.trial && matches!(gain.knob, Family::Rps | Family::Rfs | Family::IrqPlacement)
         };
         let is_searched = self.regime.as_ref().is_some_and(|regime| regime.knobs.iter().any(searched));
-        let is_covered = |plan: &Plan| {
+        let is_covered = |Proposal { nic, plan, .. }: &Proposal| {
             plan.settings.iter().all(|planned| {
                 let knob = planned.set.knob.as_str();
-                matches!(knob, "rps" | "rfs" | "rfs_entries" | "irq_affinity" | "irqbalance")
+                planned.set.target.nic().is_none_or(|of| of == nic)
+                    && matches!(knob, "rps" | "rfs" | "rfs_entries" | "irq_affinity" | "irqbalance")
                     && planned.risk.is_none_or(|risk| risk == Risk::Safe)
             })
         };
@@ -218,8 +220,9 @@ impl DoctorReport {
             return None;
         }
         match self.plans.first() {
-            Some(first) => is_covered(&first.plan)
-                .then(|| format!("{program} tune --nic {}", sh::word(first.nic.as_str()))),
+            Some(first) => {
+                is_covered(first).then(|| format!("{program} tune --nic {}", sh::word(first.nic.as_str())))
+            }
             None => Some(format!("{program} tune")),
         }
     }

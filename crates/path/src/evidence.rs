@@ -120,7 +120,7 @@ pub fn tier(rates: &Rates) -> &'static str {
 /// What [`tier`] says, for a reader.
 pub fn tier_words(tier: &str) -> &str {
     match tier {
-        "tick-sampled" => "rough (timer ticks)",
+        "tick-sampled" => "rough: timer ticks",
         other => other,
     }
 }

@@ -220,10 +220,7 @@ impl Prediction {
             return "this spreads the load but adds no capacity".to_owned();
         }
         match (after[0] > before[1] * (1.0 + CHANGE), figures) {
-            (true, true) => format!("this lets the host take {instead}"),
-            (true, false) => {
-                "this adds capacity; how much cannot be predicted here, a trial tells".to_owned()
-            }
+            (true, _) => format!("this lets the host take {instead}"),
             (false, true) => {
                 format!("this may add capacity (only a trial can tell): the host can take {instead}")
             }

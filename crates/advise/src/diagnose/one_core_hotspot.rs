@@ -246,15 +246,13 @@ const SHOWN: f64 = 0.005;
 /// Mean busy time below which CPUs count as idle.
 const IDLE: f64 = 0.1;
 
-/// `7 others idle`, `1 other 36 % busy`.
+/// `7 CPUs idle`, `1 CPU 36 % busy`, of the other CPUs.
 fn of_others(rates: &Rates, hot: CpuId) -> String {
     let others: Vec<f64> = rates.cpus.iter().filter(|cpu| cpu.cpu != hot).map(busy).collect();
     let mean = others.iter().sum::<f64>() / others.len().max(1) as f64;
     match (others.len(), mean < IDLE) {
-        (1, true) => "1 other idle".to_owned(),
-        (1, false) => format!("1 other {} busy", percent(mean)),
-        (count, true) => format!("{count} others idle"),
-        (count, false) => format!("{count} others {} busy", percent(mean)),
+        (count, true) => format!("{} idle", plural(count, "CPU")),
+        (count, false) => format!("{} {} busy", plural(count, "CPU"), percent(mean)),
     }
 }
 

@@ -48,7 +48,7 @@ fn of_plan(model: &Model, rates: &Rates, proposal: &Proposal) -> Vec<CpusLeftOut
     };
     let core = match homes.len() {
         1 => format!("CPU {homes}'s core"),
-        _ => "the cores of those".to_owned(),
+        _ => "their cores".to_owned(),
     };
     take(&model.set_apart(), &|_| "isolated".to_owned());
     take(&homes, &|one| if one { "receives" } else { "receive" }.to_owned());

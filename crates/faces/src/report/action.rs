@@ -62,6 +62,13 @@ pub fn short(settings: &[Setting]) -> String {
             _ => format!("RPS{queues} to CPUs of their own"),
         };
     }
+    if knobs(&["irq_affinity"])
+        && let (false, Some(nic)) = (rest.is_empty(), first.target.nic())
+        && rest.iter().all(|setting| setting.target.nic() == Some(nic))
+    {
+        let to = if is_same { cpus(value) } else { "CPUs of their own".to_owned() };
+        return format!("move {} IRQs of {nic} to {to}", settings.len());
+    }
     let is_off = settings.iter().any(|setting| ["0", "off"].contains(&setting.value.as_str()));
     if knobs(&["rfs", "rfs_entries"]) && !is_off {
         return "RFS: to the CPU that reads".to_owned();
@@ -162,6 +169,10 @@ mod tests {
             "RFS: to the CPU that reads"
         );
         assert_eq!(short(&["irq_affinity eth0/rx-0 = 3"]), "move the interrupt of eth0/rx-0 to CPU 3");
+        assert_eq!(
+            short(&["irq_affinity eth0/rx-0 = 3", "irq_affinity eth0/rx-1 = 4"]),
+            "move 2 IRQs of eth0 to CPUs of their own"
+        );
     }
 
     #[test]

@@ -23,29 +23,18 @@ use rxlab_path::evidence::TRAFFIC;
 
 const LABEL: Style = Style::new().dimmed();
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// As much as fits on a screen.
-    Screen,
-    All,
+/// The answer on a screen; ends with a line break. `more` is the command that shows everything, if there is one.
+pub fn text(report: &DoctorReport, more: Option<&str>) -> String {
+    let answer = Answer::new(report);
+    let more = more.filter(|_| has_more(&answer));
+    screen::screen(&answer, rows(), more)
 }
 
-/// Renders the report; ends with a line break. `program` is the start of suggested commands: `rxlab` with its global
-/// options, or empty to show none.
-pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
-    let answer = Answer::new(report);
-    match detail {
-        Detail::Screen => {
-            let more = (!program.is_empty() && has_more(&answer)).then(|| format!("{program} doctor -v"));
-            screen::screen(&answer, rows(), more.as_deref())
-        }
-        Detail::All => {
-            let everything =
-                page::page(report, program) + &report.regime.as_ref().map_or(String::new(), regime::whole);
-            let rest = if everything.is_empty() { everything } else { format!("\n{everything}") };
-            screen::screen(&answer, usize::MAX, None) + &rest
-        }
-    }
+/// The answer, then everything else. `program` is the start of suggested commands: `rxlab` with its global options.
+pub fn everything(report: &DoctorReport, program: &str) -> String {
+    let rest = page::page(report, program) + &report.regime.as_ref().map_or(String::new(), regime::whole);
+    let gap = if rest.is_empty() { "" } else { "\n" };
+    screen::screen(&Answer::new(report), usize::MAX, None) + gap + &rest
 }
 
 /// True if there is anything to read beyond the answer.
@@ -102,11 +91,8 @@ pub fn nothing(report: &DoctorReport) -> String {
             None => format!("no traffic ({} packets/s): nothing to judge", count(load.received)),
         };
     }
-    let figures = [
-        load.receive_time.map(|time| format!("busiest CPU {} in softirq", percent(time))),
-        load.packets.map(|packets| format!("{} packets/s", count(packets))),
-        Some(lost),
-    ];
+    let figures =
+        [load.receive_time.map(|time| format!("busiest CPU {} in softirq", percent(time))), Some(lost)];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
     format!("nothing to do: {}", figures.join(", "))
 }
@@ -121,18 +107,29 @@ pub fn worst_first(all: &[Finding]) -> Vec<&Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Detail, ROWS, text};
+    use super::{Answer, everything, text};
+    use crate::report::document::{DATA, Document, Part};
     use crate::report::text::for_screen;
+    use crate::report::text::rows;
+    use crate::report::{html, markdown};
     use rxlab_advise::diagnose::Severity;
     use rxlab_advise::doctor::{DoctorReport, Since, diagnosed, doctor};
     use rxlab_path::sketch::Sketch;
 
     fn plain(sketch: Sketch) -> String {
-        shown(&diagnosed(sketch), Detail::All)
+        whole(&diagnosed(sketch))
     }
 
-    fn shown(report: &DoctorReport, detail: Detail) -> String {
-        let text = crate::report::text::plain(&text(report, detail, "rxlab"));
+    fn whole(report: &DoctorReport) -> String {
+        checked(&everything(report, "rxlab"))
+    }
+
+    fn shown(report: &DoctorReport) -> String {
+        checked(&text(report, Some("rxlab doctor -v")))
+    }
+
+    fn checked(text: &str) -> String {
+        let text = crate::report::text::plain(text);
         text.lines().for_each(|line| assert_eq!(line.trim_end(), line, "ends in spaces"));
         text
     }
@@ -144,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_screen_of_field_case_a() {
-        insta::assert_snapshot!(shown(&diagnosed(Sketch::case_a()), Detail::Screen));
+        insta::assert_snapshot!(shown(&diagnosed(Sketch::case_a())));
     }
 
     fn many() -> DoctorReport {
@@ -158,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_screen_of_several_findings() {
-        insta::assert_snapshot!(shown(&many(), Detail::Screen));
+        insta::assert_snapshot!(shown(&many()));
     }
 
     /// With any number of findings, the screen has the worst of them.
@@ -171,13 +168,15 @@ mod tests {
             finding.nic = (copies % 3 > 0).then(|| format!("eth{}", copies % 3).parse().expect("a name"));
             finding.title = format!("number {copies} of many{}", " findings".repeat(copies as usize % 12));
             report.findings.push(finding);
-            let text = shown(&report, Detail::Screen);
-            assert!(text.lines().count() <= ROWS, "{copies}: {text}");
+            let text = shown(&report);
+            assert!(text.lines().count() <= rows(), "{copies}: {text}");
+            let first = shown(&report).lines().next().unwrap_or_default().to_owned();
+            assert_eq!(first.starts_with("!!"), copies >= 6, "{text}");
             let titles: Vec<char> = text.lines().filter_map(|line| line.chars().next()).collect();
             let first_note = titles.iter().position(|mark| *mark == '-').unwrap_or(usize::MAX);
             let last_mark = titles.iter().rposition(|mark| *mark == '!').expect("the worst is there");
             assert!(last_mark < first_note, "{text}");
-            assert!(shown(&report, Detail::All).contains(&format!("number {copies} of many")));
+            assert!(whole(&report).contains(&format!("number {copies} of many")));
         }
     }
 
@@ -191,11 +190,11 @@ mod tests {
     fn an_unknown_limit_has_its_reason() {
         let mut report = doctor(&Sketch::case_a().build().0, &Sketch::case_a().build().1, "rxlab");
         (report.regime, report.plans) = (None, Vec::new());
-        let text = shown(&report, Detail::All);
-        assert!(text.contains("limit unknown: the interfaces receive fewer than 1,000 packets/s;"), "{text}");
+        let text = whole(&report);
+        assert!(text.contains("room   unknown: the interfaces receive fewer than 1,000 packets/s"), "{text}");
         report.refused = Some("packets of eth0 are received elsewhere".to_owned());
-        let text = shown(&report, Detail::All);
-        assert!(text.contains("limit unknown: packets of eth0 are received elsewhere;"), "{text}");
+        let text = whole(&report);
+        assert!(text.contains("note   no further verdict: packets of eth0 are received elsewhere"), "{text}");
     }
 
     #[test]
@@ -214,14 +213,14 @@ mod tests {
 
     #[test]
     fn many_queues_and_several_findings() {
-        insta::assert_snapshot!(shown(&many(), Detail::All));
+        insta::assert_snapshot!(whole(&many()));
     }
 
     #[test]
     fn a_quiet_machine() {
         let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).build();
         rates.gaps.push("no /proc/net/softnet_stat: drops and time squeezes are unknown".into());
-        let text = text(&doctor(&model, &rates, "rxlab"), Detail::Screen, "rxlab");
+        let text = text(&doctor(&model, &rates, "rxlab"), None);
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
         assert!(text.starts_with('\u{1b}'), "coloured before the edge strips it");
     }
@@ -231,12 +230,9 @@ mod tests {
     fn refused_if_receiving_threads_are_not_visible() {
         let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 4e5).build();
         rates.unseen = vec!["eth0".parse().expect("a name")];
-        let text = shown(&doctor(&model, &rates, "rxlab"), Detail::All);
-        assert!(text.starts_with("no verdict"), "{text}");
-        assert!(
-            text.contains("why   packets of eth0 are received by threads whose time is not visible"),
-            "{text}"
-        );
+        let text = whole(&doctor(&model, &rates, "rxlab"));
+        let verdict = "no verdict: packets of eth0 are received by threads whose time is not visible";
+        assert!(text.starts_with(verdict), "{text}");
     }
 
     /// It was once "nothing to do", above settings to try.
@@ -247,7 +243,11 @@ mod tests {
             plain(sketch.all_receive("2-3", 0.2, 8e4).all_receive("0-1", time, 8e4))
         };
         let busy = host(0.75);
-        assert!(busy.starts_with("no finding, but settings are worth a trial: busiest CPU 75 %"), "{busy}");
+        assert!(
+            busy.starts_with("CPU 0 receives for 75 % of its time: RPS and RFS are worth a trial"),
+            "{busy}"
+        );
+        assert!(busy.contains("   try    rxlab tune    (a few minutes; "), "{busy}");
         assert!(host(0.4).starts_with("nothing to do: busiest CPU 40 %"), "{}", host(0.4));
     }
 
@@ -264,7 +264,7 @@ mod tests {
             .for_each(|(finding, severity)| finding.severity = severity);
         let (model, rates) = Sketch::new(4).device("eth0", &[1]).build();
         for report in [report, doctor(&model, &rates, "rxlab")] {
-            let text = text(&report, Detail::All, "rxlab");
+            let text = everything(&report, "rxlab");
             assert_eq!(for_screen(&text, true), text);
         }
     }
@@ -275,6 +275,68 @@ mod tests {
         let sketch = sketch.traffic("eth0", 2e3).traffic("lo", 3e5).receives(0, 0.6, 3e5);
         let text = plain(sketch);
         assert!(text.contains("rfs-half-configured") && text.contains("no further verdict: 99 %"), "{text}");
+    }
+
+    /// Whoever has fifteen lines loses detail, not the answer.
+    #[test]
+    fn a_small_screen_has_the_answer_and_what_to_do() {
+        let answer = Answer::new(&diagnosed(Sketch::case_a()));
+        for rows in 4..24 {
+            let text = checked(&super::screen::screen(&answer, rows, Some("rxlab doctor -v")));
+            assert!(text.lines().count() <= rows, "{rows}: {text}");
+            assert!(text.starts_with("!! CPU 2 is full"), "{text}");
+            for (least, part) in [
+                (4, " 1 RPS to CPUs 0-1,3-7"),
+                (4, "   try    rxlab tune --nic eth0"),
+                (6, "2 ########## 98%"),
+                (7, "   why    one queue"),
+                (9, "   rough  CPU 2 at 26-59 %"),
+            ] {
+                assert_eq!(text.contains(part), rows >= least, "{rows} lines, {part}: {text}");
+            }
+        }
+    }
+
+    /// The page once offered a trial that the screen did not, without the limit and the date.
+    #[test]
+    fn page_and_ticket_say_what_the_screen_says() {
+        for mut report in
+            [diagnosed(Sketch::case_a()), many(), diagnosed(Sketch::new(4).device("eth0", &[1]))]
+        {
+            report.taken = Some("2026-11-21T13:04:05Z".to_owned());
+            let answer = Answer::new(&report);
+            let document = Document::new(vec![Part::Doctor(Box::new(report.clone()))]);
+            let page = html::render(&document, Some("rxlab"));
+            let page = page.split(DATA).next().unwrap_or_default().replace(['\u{a0}', '\u{2011}'], " ");
+            let page = page.replace("&#39;", "'").replace('\u{2212}', "-").replace('\u{2013}', "-");
+            let ticket = markdown::render(&document, "rxlab");
+            let fixes = answer
+                .fixes
+                .iter()
+                .flat_map(|fix| [Some(&fix.action), fix.rough.as_ref(), fix.command.as_ref()]);
+            let facts = answer.facts.iter().map(|fact| &fact.text);
+            let said = fixes.flatten().chain(facts).chain([&answer.headline, &answer.basis]);
+            let (mut in_page, mut in_ticket) = (Vec::new(), Vec::new());
+            for text in said {
+                let end = &text[text.chars().next().map_or(0, char::len_utf8)..];
+                let at = |whole: &str| whole.find(end).unwrap_or_else(|| panic!("no `{end}` in {whole}"));
+                in_page.push(at(&page));
+                in_ticket.push(at(&ticket));
+            }
+            let commands =
+                |text: &str| text.matches("rxlab trial run").count() + text.matches("rxlab tune").count();
+            let shown =
+                answer.fixes.iter().filter_map(|fix| fix.command.as_deref()).map(commands).sum::<usize>();
+            assert_eq!((commands(&page), commands(&ticket)), (shown, shown), "no further trial");
+            let fixes = answer.fixes.len();
+            let actions = |text: &str| {
+                let at = answer.fixes.iter().filter_map(|fix| text.find(&fix.action[1..]));
+                at.collect::<Vec<_>>()
+            };
+            for text in [&page, &ticket] {
+                assert_eq!((actions(text).len(), actions(text).is_sorted()), (fixes, true), "in this order");
+            }
+        }
     }
 
     #[test]
@@ -295,11 +357,9 @@ mod tests {
             packets_before: 9_559.0,
             packets: 10_972.0,
         });
-        let line = "since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972 packets/s ";
-        for detail in [Detail::All, Detail::Screen] {
-            let said = shown(&report, detail);
-            assert!(said.replace('\n', " ").starts_with(line), "{said}");
-            assert!(detail == Detail::All || said.lines().count() <= 23, "{said}");
+        let line = "since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972";
+        for said in [whole(&report), shown(&report)] {
+            assert!(said.contains(line), "{said}");
         }
     }
 }

@@ -10,8 +10,9 @@ use rxlab_advise::diagnose::{Finding, Severity};
 use rxlab_advise::doctor::DoctorReport;
 use rxlab_advise::plan::Proposal;
 use rxlab_base::number::{count, cpus_text, percent, times};
+use rxlab_base::units::CpuId;
 use rxlab_path::evidence::{TRAFFIC, room, tier_words};
-use rxlab_setting::{Prediction, Risk, Setting};
+use rxlab_setting::{Plan, Prediction, Risk, Setting};
 
 /// What is shown of a report.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,7 +78,9 @@ impl Answer {
             title: finding.title.clone(),
             id: finding.id.clone(),
         });
-        let calm = || if report.refused.is_some() { Tone::Caution } else { Tone::Neutral };
+        let fixes = fixes(report, first);
+        let is_calm = report.refused.is_none() && fixes.is_empty();
+        let calm = || if is_calm { Tone::Neutral } else { Tone::Caution };
         Self {
             severity: first.map(|finding| finding.severity),
             headline: first.map_or_else(|| nothing(report), |finding| finding.title.clone()),
@@ -86,7 +89,7 @@ impl Answer {
             cpus: bars(&report.load.cpus),
             packets: report.load.packets.map(|packets| format!("{} packets/s", count(packets))),
             facts: facts(report, first),
-            fixes: fixes(report, first),
+            fixes,
             others: others.collect(),
             basis: basis(report),
         }
@@ -96,7 +99,7 @@ impl Answer {
 fn facts(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fact> {
     let fact = |label, text: String, rank| Fact { label, text, rank };
     let mut facts = Vec::new();
-    facts.extend(report.since.iter().map(|since| fact("since", since.in_words(), 5)));
+    facts.extend(report.since.iter().map(|since| fact("note", since.in_words(), 5)));
     if let Some(finding) = first {
         facts.extend(finding.seen().first().map(|seen| fact("seen", (*seen).to_owned(), 8)));
         facts.push(fact("why", finding.why.clone(), 4));
@@ -112,7 +115,12 @@ fn facts(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fact> {
     }
     let notes = report.notes.iter().filter(|note| !note.starts_with(NOT_PLANNED));
     facts.extend(notes.map(|note| fact("note", note.clone(), 10)));
-    facts.extend(report.gaps.iter().map(|gap| fact("gap", gap.clone(), 11)));
+    // A gap that is the reason for the refusal is in the headline.
+    let is_told = |gap: &String| {
+        let why = gap.split_once(": ").map_or(gap.as_str(), |(_, why)| why);
+        report.refused.as_ref().is_some_and(|refused| refused.contains(why))
+    };
+    facts.extend(report.gaps.iter().filter(|gap| !is_told(gap)).map(|gap| fact("gap", gap.clone(), 11)));
     facts
 }
 
@@ -125,17 +133,19 @@ const NO_ROOM: f64 = 1.1;
 /// How many times today's packets fit: `CPU 2: none. Whole machine: 5.3x today's packets`. `None` without traffic.
 fn rooms(report: &DoctorReport) -> Option<String> {
     let cpu = report.regime.as_ref()?.cpus.first()?;
-    let of = |factor: f64| if factor < NO_ROOM { "none".to_owned() } else { times(factor) };
-    let mut parts = Vec::new();
-    if let Some(thread) = &report.load.thread {
-        parts.push(format!("One thread of {}: {}", thread.program, of(thread.headroom)));
-    }
-    parts.push(format!("CPU {}: {}", cpu.cpu, of(room(cpu.receive))));
-    if let Some(headroom) = report.load.headroom {
-        parts.push(format!("Whole machine: {}", of(headroom.machine)));
-    }
-    let unit = if parts.iter().all(|part| part.ends_with("none")) { "" } else { " today's packets" };
-    Some(parts.join(". ") + unit)
+    let machine = report.load.headroom.map(|headroom| headroom.machine);
+    let thread = report.load.thread.as_ref();
+    let thread = thread.map(|thread| (format!("One thread of {}", thread.program), thread.headroom));
+    // A CPU with more room than the machine is not what fills up first.
+    let cpu = Some((format!("CPU {}", cpu.cpu), room(cpu.receive)));
+    let cpu = cpu.filter(|(_, factor)| machine.is_none_or(|machine| *factor < machine));
+    let machine = machine.map(|machine| ("Whole machine".to_owned(), machine));
+    let mut unit = " today's packets";
+    let parts = thread.into_iter().chain(cpu).chain(machine).map(|(what, factor)| match factor {
+        none if none < NO_ROOM => format!("{what}: none"),
+        some => format!("{what}: {}{}", times(some), std::mem::take(&mut unit)),
+    });
+    Some(parts.collect::<Vec<_>>().join(". "))
 }
 
 fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
@@ -157,8 +167,12 @@ fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
             about: None,
         });
     }
-    let rest = rest.into_iter().filter(|one| report.findings.iter().any(|finding| asks(finding, one)));
-    fixes.extend(of_first.into_iter().chain(rest).map(|proposal| fix(report, proposal)));
+    // What answers another finding is a story of its own, unless nothing else can be tried.
+    let is_other = |one: &Proposal| {
+        report.findings.iter().any(|finding| finding.severity > Severity::Note && asks(finding, one))
+    };
+    let rest = rest.into_iter().filter(|one| of_first.is_empty() && is_other(one));
+    fixes.extend(of_first.iter().copied().chain(rest).map(|proposal| fix(report, finding, proposal)));
     // The search covers the first plan, and those like it.
     if let Some(command) = &report.tune
         && let Some(first) = fixes.iter_mut().find(|fix| fix.command.is_some())
@@ -176,7 +190,7 @@ fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
 /// What a search takes.
 const SEARCH: &str = "a few minutes; asks first, reverts unless confirmed";
 
-fn fix(report: &DoctorReport, proposal: &Proposal) -> Fix {
+fn fix(report: &DoctorReport, finding: &Finding, proposal: &Proposal) -> Fix {
     let settings: Vec<Setting> = proposal.plan.settings.iter().map(|planned| planned.set.clone()).collect();
     let skips =
         report.left_out.iter().filter(|left| left.nic == proposal.nic && left.plan == proposal.plan.name);
@@ -185,7 +199,10 @@ fn fix(report: &DoctorReport, proposal: &Proposal) -> Fix {
     Fix {
         action: short(&settings) + &skips,
         risk: proposal.plan.settings.iter().filter_map(|planned| planned.risk).max(),
-        rough: proposal.plan.prediction.as_ref().map(rough),
+        rough: Some(match &proposal.plan.prediction {
+            Some(prediction) => rough(prediction, finding.cpu),
+            None => unpredicted(&proposal.plan),
+        }),
         command: proposal.next.clone(),
         about: None,
     }
@@ -230,35 +247,88 @@ fn family(gain: &FamilyGain) -> String {
 /// Smallest part of a CPU's time by which a predicted change has to clear the present.
 const CLEAR: f64 = 0.05;
 
-/// A prediction as far as it excludes that nothing changes.
-fn rough(prediction: &Prediction) -> String {
+/// A prediction as far as it excludes that nothing changes: of the CPU that a finding is about, if any, and of capacity.
+fn rough(prediction: &Prediction, cpu: Option<CpuId>) -> String {
+    let of_finding = prediction.cpus.iter().find(|load| Some(load.cpu) == cpu);
+    let of_finding = of_finding.map(|load| (load.cpu, load.before, load.range.unwrap_or([load.after; 2])));
+    let of_plan = || prediction.loads().into_iter().find(|(cpu, ..)| *cpu == prediction.cpu);
     let mut parts = Vec::new();
-    let of_cpu = prediction.loads().into_iter().find(|(cpu, ..)| *cpu == prediction.cpu);
-    if let Some((cpu, now, [low, high])) = of_cpu
+    if let Some((cpu, now, [low, high])) = of_finding.or_else(of_plan)
         && (high < now - CLEAR || low > now + CLEAR)
+        && high <= 1.0
     {
-        parts.push(match (low * 100.0).round() - (high * 100.0).round() {
-            0.0 => format!("CPU {cpu} at {}", percent(high)),
-            _ => format!("CPU {cpu} at {:.0}-{}", low * 100.0, percent(high)),
-        });
+        let [low, high] = [low, high].map(percent);
+        let range = if low == high { high } else { format!("{}-{high}", low.trim_end_matches(" %")) };
+        parts.push(format!("CPU {cpu} at {range}"));
     }
     parts.extend(prediction.capacity());
-    if parts.is_empty() {
-        return "cannot be predicted here; a trial tells".to_owned();
-    }
-    parts.join("; ")
+    if parts.is_empty() { UNPREDICTED.to_owned() } else { parts.join("; ") }
+}
+
+/// Said where a range includes that nothing changes.
+const UNPREDICTED: &str = "cannot be predicted here; a trial tells";
+
+/// Why a plan has no prediction, if that is known.
+fn unpredicted(plan: &Plan) -> String {
+    let why = plan.notes.iter().find_map(|note| note.strip_prefix("no prediction: "));
+    why.map_or_else(|| UNPREDICTED.to_owned(), |why| format!("cannot be predicted: {why}"))
 }
 
 fn basis(report: &DoctorReport) -> String {
-    let day = report
-        .taken
-        .as_ref()
-        .map(|taken| format!(", {} UTC", taken.get(..16).unwrap_or(taken).replace('T', " ")));
-    format!(
-        "{:.1} s on {}{}; CPU times: {}",
-        report.seconds,
-        report.identity.hostname,
-        day.unwrap_or_default(),
-        tier_words(&report.load.tier)
-    )
+    let mut text = format!("{:.1} s on {}", report.seconds, report.identity.hostname);
+    if let Some(taken) = &report.taken {
+        text += &format!(", {} UTC", taken.get(..16).unwrap_or(taken).replace('T', " "));
+    }
+    if !report.load.cpus.is_empty() {
+        text += &format!(", {}", tier_words(&report.load.tier));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, rough};
+    use rxlab_advise::doctor::diagnosed;
+    use rxlab_base::units::CpuId;
+    use rxlab_path::sketch::Sketch;
+
+    /// `1.0x to 1.9x` says nothing that a reader can act on.
+    #[test]
+    fn a_range_that_includes_no_change_is_not_shown() {
+        let mut report = diagnosed(Sketch::case_a());
+        let prediction = report.plans[0].plan.prediction.as_mut().expect("predicted");
+        assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %; adds no capacity");
+        prediction.headroom_before.machine = 6.0;
+        let range = prediction.range.as_mut().expect("uncertain");
+        range.fits = [1.7, 3.8];
+        assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %; room for 1.7-3.8x today's packets");
+        prediction.range.as_mut().expect("uncertain").fits = [0.9, 3.8];
+        assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %");
+        let load = prediction.cpus.iter_mut().find(|load| load.cpu.0 == 2).expect("it receives");
+        load.range = Some([0.4, 0.96]);
+        assert_eq!(rough(prediction, Some(CpuId(2))), "cannot be predicted here; a trial tells");
+    }
+
+    #[test]
+    fn a_healthy_host_gets_no_advice() {
+        let host =
+            Sketch::new(4).device("eth0", &[0, 1, 2, 3]).traffic("eth0", 2e4).all_receive("0-3", 0.05, 5e3);
+        let answer = Answer::new(&diagnosed(host));
+        assert_eq!((answer.fixes.len(), answer.severity), (0, None), "{answer:?}");
+        assert_eq!(answer.headline, "nothing to do: busiest CPU 5 % in softirq, no drops");
+    }
+
+    /// It was "nothing to do".
+    #[test]
+    fn without_traffic_there_is_nothing_to_judge() {
+        let mut report = diagnosed(Sketch::new(4).device("eth0", &[1]));
+        assert_eq!(Answer::new(&report).headline, "no traffic (120 packets/s): nothing to judge");
+        report.recorded = true;
+        assert_eq!(Answer::new(&report).headline, "no traffic in this recording: nothing to judge");
+        let elsewhere = diagnosed(Sketch::new(4).device("eth0", &[1]).receives(1, 0.3, 4e4));
+        let answer = Answer::new(&elsewhere);
+        let said = "nothing to judge here: no interface of this network namespace receives the ";
+        assert!(answer.headline.starts_with(said), "{answer:?}");
+        assert_eq!(answer.fixes[0].action, "examine another network namespace");
+    }
 }

@@ -80,7 +80,7 @@ impl<'a> Page<'a> {
     }
 
     fn finding(&mut self, report: &'a DoctorReport, finding: &'a Finding) {
-        self.text += &screen::title(Some(finding.severity), &finding.title, Some(&finding.id));
+        self.text += &screen::title(finding.severity, &finding.title, &finding.id);
         finding.seen().into_iter().for_each(|line| self.labelled("seen", line));
         self.labelled("why", &finding.why);
         let of_nic = report.plans.iter().filter(|proposal| Some(&proposal.nic) == finding.nic.as_ref());

@@ -3,7 +3,10 @@
 use super::answer::{Answer, Fix};
 use super::bars::Bar;
 use super::{LABEL, mark, mark_style};
+use anstyle::Style;
+
 use crate::report::text::{BAD, CAUTION, columns, command_lines, paragraph, styled, width};
+use crate::report::words::Tone;
 use rxlab_advise::diagnose::Severity;
 use rxlab_base::number::plural;
 use rxlab_base::units::words_in_lines;
@@ -69,7 +72,7 @@ fn blocks(answer: &Answer) -> Vec<Block> {
             .extend(fix.command.iter().map(|command| block(COMMAND, try_it(command, fix.about.as_deref()))));
     }
     blocks.extend(answer.others.iter().map(|other| Block {
-        text: title(Some(other.severity), &other.title, Some(&other.id)),
+        text: title(other.severity, &other.title, &other.id),
         rank: if other.severity > Severity::Note { WORST } else { OTHER },
         is_finding: true,
     }));
@@ -78,12 +81,19 @@ fn blocks(answer: &Answer) -> Vec<Block> {
 }
 
 fn headline(answer: &Answer) -> String {
-    title(answer.severity, &answer.headline, answer.id.as_deref())
+    let style = match (answer.severity, answer.tone) {
+        (None, Tone::Caution) => Style::new(),
+        (severity, _) => mark_style(severity),
+    };
+    styled_title(style, answer.severity, &answer.headline, answer.id.as_deref())
 }
 
 /// A finding and its rule. The rule never has a line of its own: the last words of the title come with it.
-pub(super) fn title(severity: Option<Severity>, title: &str, id: Option<&str>) -> String {
-    let style = mark_style(severity);
+pub(super) fn title(severity: Severity, title: &str, id: &str) -> String {
+    styled_title(mark_style(Some(severity)), Some(severity), title, Some(id))
+}
+
+fn styled_title(style: Style, severity: Option<Severity>, title: &str, id: Option<&str>) -> String {
     let mark = severity.map_or("", mark);
     let indent = if mark.is_empty() { 0 } else { mark.len() + 1 };
     let room = columns() - indent;
@@ -91,19 +101,15 @@ pub(super) fn title(severity: Option<Severity>, title: &str, id: Option<&str>) -
     let mut lines = words_in_lines(title, room);
     let fits = |line: &String| width(line) + 2 + id.len() <= room;
     if !id.is_empty() && !lines.last().is_some_and(fits) {
-        let last = lines.pop().unwrap_or_default();
-        let narrow = room.saturating_sub(id.len() + 2).max(id.len());
-        match last.rsplit_once(' ') {
-            // As many words as fit with it stay together.
-            Some(_) => {
-                let words: Vec<&str> = last.split(' ').collect();
-                let tail = |from: usize| words[from..].join(" ");
-                let cut =
-                    (1..words.len()).find(|from| width(&tail(*from)) <= narrow).unwrap_or(words.len() - 1);
-                lines.extend([words[..cut].join(" "), tail(cut)]);
-            }
-            None => lines.push(last),
-        }
+        let words: Vec<&str> = title.split(' ').collect();
+        let part = |words: &[&str]| words.join(" ");
+        // After a clause, if the rest is not too long, else before the last words.
+        let is_end = |at: &usize| words[at - 1].ends_with([';', ':', ',']);
+        let cuts: Vec<usize> = (1..words.len()).filter(|at| fits(&part(&words[*at..]))).collect();
+        let cut =
+            cuts.iter().find(|at| is_end(at)).or(cuts.get(cuts.len() / 2)).copied().unwrap_or(words.len());
+        lines = words_in_lines(&part(&words[..cut]), room);
+        lines.extend((cut < words.len()).then(|| part(&words[cut..])));
     }
     let count = lines.len();
     let mut text = String::new();
@@ -159,19 +165,12 @@ fn shown(bar: &Bar) -> String {
 }
 
 fn action(number: usize, fix: &Fix) -> String {
-    let before = format!("{number:>2} ");
-    match fix.risk {
-        Some(risk) => {
-            let risk = format!("risk: {risk}");
-            let used = width(&before) + width(&fix.action) + width(&risk);
-            if used + 2 <= columns() {
-                format!("{before}{}{:gap$}{LABEL}{risk}{LABEL:#}\n", fix.action, "", gap = columns() - used)
-            } else {
-                paragraph(&before, &format!("{}; {risk}", fix.action))
-            }
-        }
-        None => paragraph(&before, &fix.action),
-    }
+    let text = paragraph(&format!("{number:>2} "), &fix.action);
+    let Some(risk) = fix.risk.map(|risk| format!("risk: {risk}")) else { return text };
+    let used = text.lines().last().map_or(0, width);
+    let (text, used) =
+        if used + 2 + width(&risk) <= columns() { (text.trim_end_matches('\n'), used) } else { (&*text, 0) };
+    format!("{text}{:gap$}{LABEL}{risk}{LABEL:#}\n", "", gap = columns() - used - width(&risk))
 }
 
 fn try_it(command: &str, about: Option<&str>) -> String {
@@ -190,4 +189,26 @@ fn try_it(command: &str, about: Option<&str>) -> String {
 /// A label and its text; continued lines are indented to the text.
 fn labelled(label: &str, text: &str) -> String {
     paragraph(&format!("   {LABEL}{label:<6}{LABEL:#} "), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::title;
+    use crate::report::text::plain;
+    use rxlab_advise::diagnose::Severity;
+
+    /// The rule of a finding once had a line of its own.
+    #[test]
+    fn a_rule_is_never_alone_on_a_line() {
+        for words in 2..40 {
+            for length in 1..9 {
+                let text = vec!["x".repeat(length); words].join(" ");
+                let shown = plain(&title(Severity::Critical, &text, "rps-mask-contains-irq-cpu"));
+                let last = shown.lines().last().expect("a line");
+                let (before, _) = last.split_once("rps-mask").expect("the rule");
+                assert!(before.trim_start_matches('!').contains('x'), "{shown}");
+                assert_eq!(shown.matches(&"x".repeat(length)).count(), words, "{shown}");
+            }
+        }
+    }
 }
