@@ -188,7 +188,7 @@ fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
 }
 
 /// What a search takes.
-const SEARCH: &str = "a few minutes; asks first, reverts unless confirmed";
+const SEARCH: &str = "a few minutes; reverts unless confirmed";
 
 fn fix(report: &DoctorReport, finding: &Finding, proposal: &Proposal) -> Fix {
     let settings: Vec<Setting> = proposal.plan.settings.iter().map(|planned| planned.set.clone()).collect();
@@ -322,10 +322,10 @@ mod tests {
     #[test]
     fn without_traffic_there_is_nothing_to_judge() {
         let mut report = diagnosed(Sketch::new(4).device("eth0", &[1]));
-        assert_eq!(Answer::new(&report).headline, "no traffic (120 packets/s): nothing to judge");
+        assert_eq!(Answer::new(&report).headline, "no traffic (10 packets/s): nothing to judge");
         report.recorded = true;
         assert_eq!(Answer::new(&report).headline, "no traffic in this recording: nothing to judge");
-        let elsewhere = diagnosed(Sketch::new(4).device("eth0", &[1]).receives(1, 0.3, 4e4));
+        let elsewhere = diagnosed(Sketch::new(4).device("eth0", &[1]).receives(1, 0.1, 4e4));
         let answer = Answer::new(&elsewhere);
         let said = "nothing to judge here: no interface of this network namespace receives the ";
         assert!(answer.headline.starts_with(said), "{answer:?}");

@@ -54,7 +54,10 @@ mod tests {
 
     fn shown(sketch: Sketch, applied: usize) -> String {
         let (model, rates) = sketch.build();
-        plain(&overview(&doctor(&model, &rates, "rxlab"), &busiest_paths(&model, &rates), applied, "rxlab"))
+        let report = doctor(&model, &rates, "rxlab");
+        let text = plain(&overview(&report, &busiest_paths(&model, &rates), applied, "rxlab"));
+        assert!(text.lines().count() <= super::ROWS, "{text}");
+        text
     }
 
     #[test]

@@ -143,7 +143,10 @@ impl<'a> Page<'a> {
         let Some(prediction) = prediction else {
             return self.labelled("fix", change);
         };
-        let prediction = format!("predicted: {prediction}");
+        let prediction = match prediction.to_string() {
+            unknown if unknown.starts_with("cannot") => unknown,
+            known => format!("predicted: {known}"),
+        };
         // On one line if both fit, with the prediction at the right.
         let room = columns() - INDENT;
         let used = change.chars().count() + prediction.chars().count();

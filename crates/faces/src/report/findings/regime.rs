@@ -18,7 +18,7 @@ pub(super) fn whole(regime: &Regime) -> String {
     }
     let more = more(regime.cpus.len(), CPUS);
     let knobs = knobs(&regime.knobs.iter().collect::<Vec<_>>());
-    format!("{}{more}  CPU times: {}\n{knobs}", table.render(), tier_words(&regime.tier))
+    format!("{}{more}  {}\n{knobs}", table.render(), tier_words(&regime.tier))
 }
 
 fn row(cpu: &CpuRegime) -> [String; 8] {

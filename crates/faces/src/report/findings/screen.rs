@@ -107,7 +107,7 @@ fn styled_title(style: Style, severity: Option<Severity>, title: &str, id: Optio
         let is_end = |at: &usize| words[at - 1].ends_with([';', ':', ',']);
         let cuts: Vec<usize> = (1..words.len()).filter(|at| fits(&part(&words[*at..]))).collect();
         let cut =
-            cuts.iter().find(|at| is_end(at)).or(cuts.get(cuts.len() / 2)).copied().unwrap_or(words.len());
+            cuts.iter().rfind(|at| is_end(at)).or(cuts.get(cuts.len() / 2)).copied().unwrap_or(words.len());
         lines = words_in_lines(&part(&words[..cut]), room);
         lines.extend((cut < words.len()).then(|| part(&words[cut..])));
     }
