@@ -180,9 +180,9 @@ start_server() {
   local of=http port first
   case $1 in
   nginx-*)
-    port=$((20000 + RANDOM % 10000))
+    port=$((20000 + RANDOM % 10000)) # below the ports that clients use
     address=127.0.0.1:$port
-    http2_address=127.0.0.1:$((port + 10000))
+    http2_address=127.0.0.1:$((port + 1))
     cat >"$work/nginx.conf" <<NGINX
 daemon off; pid $work/nginx.pid; error_log $work/nginx.log crit; worker_processes 1;
 events { worker_connections 4096; }
