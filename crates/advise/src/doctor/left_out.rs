@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Proposal;
 use rxlab_base::units::{CpuMask, NicName};
-use rxlab_path::evidence::{irq_cpus, receive_time};
+use rxlab_path::evidence::{TRAFFIC, nic_irq_cpus, receive_time};
 use rxlab_path::model::{Model, Nic, Rates};
 use rxlab_setting::set_of;
 
@@ -53,13 +53,16 @@ fn of_plan(model: &Model, rates: &Rates, proposal: &Proposal) -> Vec<CpusLeftOut
     take(&model.set_apart(), &|_| "isolated".to_owned());
     take(&homes, &|one| if one { "receives" } else { "receive" }.to_owned());
     take(&model.siblings(&homes), &|one| format!("{} {core}", if one { "shares" } else { "share" }));
+    for other in model.nics.iter().filter(|other| rates.rx_packets(&other.name) >= TRAFFIC) {
+        let cpus = nic_irq_cpus(other, model, rates);
+        take(&cpus, &|one| format!("{} {}", if one { "receives" } else { "receive" }, other.name));
+    }
     found
 }
 
 /// The CPUs that take the interface's packets before any mask applies.
 fn homes(model: &Model, rates: &Rates, nic: &Nic) -> CpuMask {
-    let interrupts = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
-    let interrupts = interrupts.fold(CpuMask::new(), |all, some| all.union(&some));
+    let interrupts = nic_irq_cpus(nic, model, rates);
     let hottest = || rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time));
     if interrupts.is_empty() { hottest().map(|(cpu, _)| cpu).into_iter().collect() } else { interrupts }
 }
@@ -79,5 +82,7 @@ mod tests {
         assert_eq!(said(Sketch::case_a()), "2 receives");
         assert_eq!(said(Sketch::case_a().smt()), "2 receives, 6 shares CPU 2's core");
         assert_eq!(said(Sketch::case_a().isolate("5-6")), "5-6 isolated, 2 receives");
+        let two = Sketch::case_a().device("eth1", &[1]).traffic("eth1", 2e4).receives(1, 0.3, 2e4);
+        assert_eq!(said(two), "2 receives, 1 receives eth1");
     }
 }

@@ -155,10 +155,7 @@ mod tests {
     fn a_full_cpu_of_an_idle_machine_held_the_host_back() {
         let (_, rates) = Sketch::new(8).receives(2, 0.98, 42_000.0).build();
         let prediction = of_a_device(&rates, "", "0-1,3-7").expect("work moves").at(42_000.0);
-        assert_eq!(
-            prediction.regime(),
-            "this lets the host take 1.7x to 3.8x instead of 1.0x"
-        );
+        assert_eq!(prediction.regime(), "this lets the host take 1.7x to 3.8x instead of 1.0x");
         assert!((prediction.most_after / prediction.most_before - 1.0 / 0.48).abs() < 0.01, "{prediction:?}");
     }
 

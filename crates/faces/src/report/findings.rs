@@ -312,7 +312,11 @@ mod tests {
             let page = html::render(&document, Some("rxlab"));
             let page =
                 page.split(DATA).next().unwrap_or_default().replace('\u{a0}', " ").replace('\u{2212}', "-");
-            let page = page.replace('\u{2192}', "->").replace("&gt;", ">").replace("&#39;", "'").replace("&amp;", "&");
+            let page = page
+                .replace('\u{2192}', "->")
+                .replace("&gt;", ">")
+                .replace("&#39;", "'")
+                .replace("&amp;", "&");
             let ticket = markdown::render(&document, "rxlab").replace('\\', "");
             // The first letter may be a capital.
             let at = |whole: &str, text: &str| {

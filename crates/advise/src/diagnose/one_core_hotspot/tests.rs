@@ -13,7 +13,7 @@ fn field_case_a_names_cpu_queue_and_interrupt() {
     assert_eq!(finding.severity, Severity::Critical);
     assert_eq!(finding.nic.as_ref().expect("a NIC").as_str(), "eth0");
     assert!(finding.seen().iter().any(|line| line.contains("IRQ 41 -> CPU 2")), "{:?}", finding.evidence);
-    assert!(finding.why.starts_with("one queue, no RPS"));
+    assert!(finding.why == "one queue, IRQ 41 -> CPU 2, RPS off: nothing spreads the packets");
 }
 
 /// Published state after the fix: CPU 2 at 48.51 %, the others 24 to 33 %.

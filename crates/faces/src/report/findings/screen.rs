@@ -36,12 +36,9 @@ const BASIS: u8 = 9;
 /// At most `rows` lines, or all of them; ends with a line break. `more` is the command that shows the rest, if any.
 pub(super) fn screen(answer: &Answer, rows: usize, more: Option<&str>) -> String {
     let mut blocks = blocks(answer);
-    let footer = |left_out: usize| match more {
-        Some(more) if left_out > 0 => {
-            labelled("more", &format!("{more}    ({})", plural(left_out, "more finding")))
-        }
-        Some(more) => labelled("more", more),
-        None => String::new(),
+    let footer = |left_out: usize| {
+        let about = (left_out > 0).then(|| plural(left_out, "more finding"));
+        more.map_or_else(String::new, |more| command("more", more, about.as_deref()))
     };
     let mut left_out = 0;
     loop {
@@ -68,8 +65,9 @@ fn blocks(answer: &Answer) -> Vec<Block> {
             continue;
         }
         blocks.extend(fix.rough.iter().map(|rough| block(PREDICTION, labelled("rough", rough))));
-        blocks
-            .extend(fix.command.iter().map(|command| block(COMMAND, try_it(command, fix.about.as_deref()))));
+        blocks.extend(
+            fix.command.iter().map(|line| block(COMMAND, command("try", line, fix.about.as_deref()))),
+        );
     }
     blocks.extend(answer.others.iter().map(|other| Block {
         text: title(other.severity, &other.title, &other.id),
@@ -173,8 +171,9 @@ fn action(number: usize, fix: &Fix) -> String {
     format!("{text}{:gap$}{LABEL}{risk}{LABEL:#}\n", "", gap = columns() - used - width(&risk))
 }
 
-fn try_it(command: &str, about: Option<&str>) -> String {
-    let lines = command_lines(&format!("   {LABEL}try{LABEL:#}    "), command);
+/// A command to copy, and what is to say about it.
+fn command(label: &str, command: &str, about: Option<&str>) -> String {
+    let lines = command_lines(&format!("   {LABEL}{label:<6}{LABEL:#} "), command);
     let about = about.map(|about| format!("({about})")).unwrap_or_default();
     let last = lines.lines().last().map_or(0, |line| width(&anstream::adapter::strip_str(line).to_string()));
     match () {
