@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use super::machine::Source;
 use super::progress;
 use crate::error::{CommandError, Kind, Result};
-use rxlab_base::units::CpuId;
+use rxlab_base::units::{CpuId, Fact};
 use rxlab_path::evidence::{TRAFFIC, receive_time};
+use rxlab_path::ledger::Ledger;
 use rxlab_path::model::{Costs, CpuRates, IntervalError, Model, Rates};
 use rxlab_path::sample::{Counters, Inventory, Scope, busiest, losing_sockets};
-use rxlab_probe::{Budget, SoftirqTime, Windows, hand_over, stack_work};
+use rxlab_probe::{Budget, SoftirqTime, Windows, drop_reasons, hand_over, stack_work};
 use rxlab_record::snapshot::Snapshot;
 use rxlab_sys::{Host, allowed_cpus};
 
@@ -73,7 +74,7 @@ pub(super) fn ended(stop: &AtomicBool, ended: Result) -> Result {
     }
 }
 
-/// Takes two samples and, unless `stop` is set, measures the cost of handing packets over.
+/// Takes two samples and, unless `stop` is set, measures the cost of handing packets over and the reasons of losses.
 pub(super) fn with_costs(
     host: &dyn Host,
     length: Duration,
@@ -81,8 +82,14 @@ pub(super) fn with_costs(
     stop: &AtomicBool,
 ) -> Result<(Model, Rates)> {
     let (model, rates) = for_a_while(host, length, budget, stop)?;
-    let costs = if stop.load(Ordering::SeqCst) { None } else { costs(host, &rates) };
-    Ok((model, Rates { costs, ..rates }))
+    if stop.load(Ordering::SeqCst) {
+        return Ok((model, rates));
+    }
+    let costs = costs(host, &rates);
+    let lost = Ledger::new(&model, &rates).per_second;
+    let drop_reasons =
+        if lost > 0.0 { drop_reasons(host, &model, lost, (length, budget)) } else { Fact::NotAsked };
+    Ok((model, Rates { costs, drop_reasons, ..rates }))
 }
 
 /// Age from which the inventory is taken again at the end of a sample. On a machine with thousands of interfaces it takes

@@ -145,8 +145,7 @@ fn the_shipped_examples_are_those_of_the_page() {
 /// Pages show captured machines as printed by the program.
 #[test]
 fn pages_show_the_output_of_the_program() {
-    let pages =
-        [("docs/show.md", "show", 3), ("docs/doctor.md", "hotspot", 2), ("README.md", "answer", 1)];
+    let pages = [("docs/show.md", "show", 3), ("docs/doctor.md", "hotspot", 2), ("README.md", "answer", 1)];
     for (page, name, commands) in pages {
         let text = text(page);
         let shown = part(&text, name).trim_matches('`').trim();

@@ -66,16 +66,16 @@ mod xps_mismatch;
 pub(crate) use deep_idle_states::{DeepIdle, deep_idle};
 pub(crate) use hash_imbalance::is_alone as is_alone_on_its_device;
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
-pub(crate) use irq_on_wrong_node::NEAR;
 pub(crate) use places::Loaded;
 pub(crate) use queues_share_a_cpu::{crowded_with, crowds};
-pub(crate) use rps_redundant::{EVEN as EVEN_QUEUES, OFF as REDUNDANT};
+pub(crate) use rps_redundant::EVEN as EVEN_QUEUES;
 use serde::{Deserialize, Serialize, Serializer};
 pub(crate) use slow_clocksource::{FAST as FAST_CLOCK, SLOW as SLOW_CLOCKS};
 pub(crate) use tunnel_one_flow::one_outer_flow;
 pub(crate) use workload::processing;
 pub(crate) use xdp_before_stack::before_steering;
 
+use crate::family::PlanName;
 use rxlab_base::display_as;
 use rxlab_base::units::{CpuId, NicName};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
@@ -126,7 +126,7 @@ pub struct Finding {
     pub remedy: String,
     /// Names of the plans that address it, such as `rps`; empty when no plan does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub plans: Vec<String>,
+    pub plans: Vec<PlanName>,
 }
 
 impl Finding {
@@ -300,6 +300,15 @@ const FOR_GROWTH: &[&Rule] = &[
     &single_queue_no_rps::RULE,
 ];
 
+/// Rules about a CPU that receives too much.
+const HOT: &[&Rule] =
+    &[&one_core_hotspot::RULE, &hash_imbalance::RULE, &too_few_queues::RULE, &tunnel_one_flow::RULE];
+
+/// True if a finding is about a CPU that receives too much: a plan for it has to make that CPU cooler.
+pub(crate) fn is_about_a_hot_cpu(finding: &Finding) -> bool {
+    HOT.iter().any(|rule| rule.id == finding.id)
+}
+
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].
 pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.findings(model, rates)).collect();
@@ -353,9 +362,10 @@ pub(crate) fn about_placement(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::regime::{Family, regime};
+    use super::regime::regime;
     use super::{RULES, Severity, diagnose};
     use crate::diagnose::sketch::Sketch;
+    use crate::family::{Family, PlanName};
 
     #[test]
     fn a_quiet_machine_gets_no_finding() {
@@ -380,7 +390,7 @@ mod tests {
         let ids = |sketch: Sketch| {
             let (model, rates) = sketch.build();
             let findings = diagnose(&model, &rates);
-            let found = findings.iter().any(|finding| finding.plans.iter().any(|plan| plan == "rps"));
+            let found = findings.iter().any(|finding| finding.plans.contains(&PlanName::Rps));
             let regime = regime(&model, &rates, &findings, &|_, _| Ok(None)).expect("there is traffic");
             let gains = regime.knobs.iter().any(|worth| worth.knob == Family::Rps && worth.trial);
             assert_eq!(found, gains, "{findings:?} {regime:?}");

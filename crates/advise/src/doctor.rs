@@ -15,12 +15,13 @@ pub use left_out::CpusLeftOut;
 pub use path::{ReceivePath, busiest_paths};
 pub use queues::{NicQueues, QueuePath};
 
-use crate::diagnose::regime::{Family, FamilyGain, Regime, regime};
+use crate::diagnose::regime::{FamilyGain, Regime, regime};
 use crate::diagnose::{
-    Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, is_alone_on_its_device,
+    Finding, Severity, ThreadRoom, crowded_with, diagnose, is_about_a_hot_cpu, is_alone_on_its_device,
     thread_room,
 };
-use crate::plan::{Options, Policy, Proposal, Spread, Variable, spread};
+use crate::family::{Family, PlanName};
+use crate::plan::{Options, Policy, Proposal, Spread, spread};
 use rxlab_base::grammar::sh;
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
@@ -194,15 +195,12 @@ impl DoctorReport {
 
     /// True if one of the plans is for a finding.
     pub fn has_plan(&self, finding: &Finding) -> bool {
-        let asks = |made: &Proposal| {
-            Some(&made.nic) == finding.nic.as_ref() && finding.plans.contains(&made.plan.name)
-        };
-        self.plans.iter().any(asks)
+        self.plans.iter().any(|proposal| proposal.addresses(finding))
     }
 
     /// The command that searches on live traffic, if that is the answer: how many CPUs are best, and which, depends on what a
-    /// packet costs. It tries nothing that stops traffic, and no two
-    /// interfaces at once, so it does not cover a first plan that does.
+    /// packet costs. It tries nothing that stops traffic and nothing on two interfaces at once, so it does not cover a first plan
+    /// that does.
     fn search(&self, program: &str) -> Option<String> {
         let searched = |gain: &FamilyGain| {
             gain.trial && matches!(gain.knob, Family::Rps | Family::Rfs | Family::IrqPlacement)
@@ -256,20 +254,22 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
     let (mut plans, mut left_out): (Vec<Proposal>, Vec<LeftOut>) = (Vec::new(), Vec::new());
     for nic in concerned(&findings) {
         let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
-        let wanted: Vec<&str> = of_nic.flat_map(|finding| &finding.plans).map(String::as_str).collect();
+        let wanted: Vec<PlanName> = of_nic.flat_map(|finding| &finding.plans).copied().collect();
         if wanted.is_empty() {
             continue;
         }
-        let of_policies = OF_FAMILIES.iter().map(|(_, of_policy)| of_policy).chain(&UNRANKED);
-        for of_policy in of_policies.filter(|(name, ..)| wanted.contains(name)) {
-            match policed(model, rates, nic, of_policy, program) {
-                Ok(proposal) => plans.push(proposal),
-                Err(why) => left_out.push((nic.clone(), of_policy.0, why)),
+        for name in PlanName::ALL.into_iter().filter(|name| wanted.contains(name)) {
+            match policed(model, rates, nic, name, program) {
+                Some(Ok(proposal)) => plans.push(proposal),
+                Some(Err(why)) => left_out.push((nic.clone(), name, why)),
+                None => {}
             }
         }
         let spread = spread(model, rates, Some(nic));
-        let asked = |name: &str| name.split('+').all(|part| wanted.contains(&part));
-        let proposals = spread.proposals.into_iter().filter(|proposal| asked(&proposal.plan.name));
+        let asked = |proposal: &Proposal| {
+            proposal.name().is_some_and(|name| name.parts().iter().all(|part| wanted.contains(part)))
+        };
+        let proposals = spread.proposals.into_iter().filter(asked);
         plans.extend(proposals.map(|proposal| {
             let next = next(&proposal.plan, slice::from_ref(nic), program);
             Proposal { next, ..proposal }
@@ -283,10 +283,10 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         explain_missing_plans(finding, &plans, &left_out);
     }
     // A plan that helps no finding is none.
-    let is_asked = |proposal: &Proposal| {
-        proposal.plan.name.contains('+') || is_asked(&findings, &proposal.nic, &proposal.plan.name)
-    };
-    plans.retain(is_asked);
+    plans.retain(|proposal| {
+        proposal.name() == Some(PlanName::RpsAndRfs)
+            || findings.iter().any(|finding| proposal.addresses(finding))
+    });
     let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
     let mut report = DoctorReport {
         schema: DoctorReport::SCHEMA.to_owned(),
@@ -329,32 +329,26 @@ fn predict_no_split(model: &Model, rates: &Rates, proposal: &mut Proposal) {
     }
 }
 
-/// A plan of a policy for one variable, with its name.
-type OfPolicy = (&'static str, Policy, Variable);
-
 /// The interface and the name of a plan that a finding asks for, and why there is none.
-type LeftOut = (NicName, &'static str, String);
+type LeftOut = (NicName, PlanName, String);
 
 /// True if a plan resets a link: of several, it is tried last.
 fn resets_link(plan: &Plan) -> bool {
     plan.settings.iter().any(|planned| planned.risk == Some(Risk::LinkReset))
 }
 
-/// Rules about a CPU that receives too much: a plan for it has to make that CPU cooler.
-const HOT: [&str; 4] = ["one-core-hotspot", "hash-imbalance", "too-few-queues", "tunnel-one-flow"];
-
 /// Puts the plans of a finding into the order of the proposals, without those that leave its hot CPU as hot by their own
 /// prediction.
 fn order(finding: &mut Finding, proposals: &[Proposal]) {
-    let found = |name: &String| {
-        let is_it = |made: &Proposal| Some(&made.nic) == finding.nic.as_ref() && made.plan.name == *name;
-        proposals.iter().position(is_it)
+    let nic = finding.nic.as_ref();
+    let found = |name: &PlanName| {
+        proposals.iter().position(|made| Some(&made.nic) == nic && made.name() == Some(*name))
     };
     let mut plans = finding.plans.clone();
     // Those without a proposal stay in front of none.
     plans.sort_by_key(|name| found(name).unwrap_or(usize::MAX));
-    if let Some(cpu) = finding.cpu.filter(|_| HOT.contains(&finding.id.as_str())) {
-        let helps = |name: &String| found(name).is_none_or(|at| cools(&proposals[at].plan, cpu));
+    if let Some(cpu) = finding.cpu.filter(|_| is_about_a_hot_cpu(finding)) {
+        let helps = |name: &PlanName| found(name).is_none_or(|at| cools(&proposals[at].plan, cpu));
         plans.retain(helps);
     }
     finding.plans = plans;
@@ -373,74 +367,51 @@ fn cools(plan: &Plan, cpu: CpuId) -> bool {
 /// A note whose plans change nothing asks for nothing, and says why.
 fn explain_missing_plans(note: &mut Finding, plans: &[Proposal], left_out: &[LeftOut]) {
     let Some(nic) = note.nic.as_ref().filter(|_| note.severity == Severity::Note) else { return };
-    let is_made = |name: &String| plans.iter().any(|made| made.nic == *nic && made.plan.name == *name);
-    if note.plans.iter().any(is_made) {
+    if plans.iter().any(|made| made.addresses(note)) {
         return;
     }
-    let why = left_out.iter().find(|(of, name, _)| of == nic && note.plans.iter().any(|plan| plan == name));
+    let why = left_out.iter().find(|(of, name, _)| of == nic && note.plans.contains(name));
     if let Some((.., why)) = why {
         note.remedy += &format!("; rxlab has no plan for it ({why})");
         note.plans.clear();
     }
 }
 
-/// Plans of policies for families of settings, in the order to try them; those of the spreading planner follow.
-const OF_FAMILIES: [(Family, OfPolicy); 5] = [
-    (Family::Moderation, ("full.moderation", Policy::Full, Variable::Moderation)),
-    (Family::Rss, ("full.rss", Policy::Full, Variable::Rss)),
-    (Family::Queues, ("full.channels", Policy::Full, Variable::Channels)),
-    (Family::IrqPlacement, (NEAR, Policy::NumaLocal, Variable::Irq)),
-    (Family::IrqPlacement, ("spread.irq", Policy::Spread, Variable::Irq)),
-];
-
-/// Plans that only a finding asks for: interrupts away from isolated CPUs, which is no gain of the receive path, and masks
-/// that are of no use.
-const UNRANKED: [OfPolicy; 3] = [
-    ("isolate.irq", Policy::Isolate, Variable::Irq),
-    ("isolate.channels", Policy::Isolate, Variable::Channels),
-    OFF,
-];
-
-/// The plan that switches RPS off where it is redundant.
-const OFF: OfPolicy = (REDUNDANT, Policy::Minimal, Variable::Rps);
-
-/// True if a finding about an interface asks for the plan of this name.
-fn is_asked(findings: &[Finding], nic: &NicName, plan: &str) -> bool {
-    let mut of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
-    of_nic.any(|finding| finding.plans.iter().any(|name| name == plan))
+/// True if a finding about an interface asks for a plan.
+fn is_asked(findings: &[Finding], nic: &NicName, plan: PlanName) -> bool {
+    findings.iter().any(|finding| finding.nic.as_ref() == Some(nic) && finding.plans.contains(&plan))
 }
 
-/// The plan for a family of settings on an interface: interrupts move to the device's node only where a finding asks
-/// for it.
-fn of_family(findings: &[Finding], nic: &NicName, family: Family) -> Option<&'static OfPolicy> {
-    let is_far = is_asked(findings, nic, NEAR);
-    let mut plans = OF_FAMILIES.iter().filter(|(of, (name, ..))| *of == family && (is_far || *name != NEAR));
-    plans.next().map(|(_, plan)| plan)
+/// The plan for a family of settings on an interface: of several, the one that a finding asks for, else the last.
+fn of_family(findings: &[Finding], nic: &NicName, family: Family) -> Option<PlanName> {
+    let of_family = || PlanName::ALL.into_iter().filter(|name| name.family() == Some(family));
+    of_family().find(|name| is_asked(findings, nic, *name)).or_else(|| of_family().last())
 }
 
 /// The plan of a policy for one variable of an interface, or why there is none; for the other interfaces of its crowds
-/// too, where queues of several are spread.
+/// too, where queues of several are spread. `None` for plans of the spreading planner.
 fn policed(
     model: &Model,
     rates: &Rates,
     nic: &NicName,
-    (_, policy, variable): &OfPolicy,
+    name: PlanName,
     program: &str,
-) -> Result<Proposal, String> {
+) -> Option<Result<Proposal, String>> {
+    let (policy, variable) = name.policy()?;
     let nics = match policy {
         Policy::Spread => crowded_with(model, rates, nic),
         _ => vec![nic.clone()],
     };
     let options = Options { nics, ..Options::default() };
-    let policed = policy.plan(model, rates, &options, Some(&[*variable]));
-    if !policed.plan.settings.is_empty() {
+    let policed = policy.plan(model, rates, &options, Some(&[variable]));
+    Some(if !policed.plan.settings.is_empty() {
         let next = next(&policed.plan, &options.nics, program);
         Ok(Proposal { nic: nic.clone(), plan: policed.plan, next })
     } else if policed.reasons.is_empty() {
         Err("nothing to change".to_owned())
     } else {
         Err(policed.reasons.join("; "))
-    }
+    })
 }
 
 /// The CPUs of the masks that the plan for a family of settings on an interface has, or why there is no plan.
@@ -450,24 +421,19 @@ fn planned(
     (nic, family): (&Nic, Family),
     findings: &[Finding],
 ) -> Result<Option<CpuMask>, String> {
-    if let Some(of_policy) = of_family(findings, &nic.name, family) {
-        return policed(model, rates, &nic.name, of_policy, "").map(|_| None);
-    }
-    if family == Family::Rps && is_asked(findings, &nic.name, OFF.0) {
-        return policed(model, rates, &nic.name, &OFF, "").map(|_| Some(CpuMask::new()));
-    }
-    let name = match family {
-        Family::Rps => "rps",
-        Family::Rfs => "rfs",
-        _ => return Err("it is not a setting".to_owned()),
+    let Some(name) = of_family(findings, &nic.name, family) else {
+        return Err("it is not a setting".to_owned());
     };
+    if let Some(policed) = policed(model, rates, &nic.name, name, "") {
+        return policed.map(|_| (name == PlanName::RpsOff).then(CpuMask::new));
+    }
     let Spread { proposals, reasons } = spread(model, rates, Some(&nic.name));
-    if let Some(Proposal { plan, .. }) = proposals.iter().find(|proposal| proposal.plan.name == name) {
+    if let Some(Proposal { plan, .. }) = proposals.iter().find(|proposal| proposal.name() == Some(name)) {
         let masks = plan.settings.iter().filter(|planned| planned.set.knob == "rps");
         let cpus = masks.filter_map(|planned| set_of(&planned.set.value)).reduce(|all, one| all.union(&one));
         return Ok(cpus);
     }
-    let about = |why: &&String| !why.starts_with(if name == "rps" { "rfs: " } else { "rps: " });
+    let about = |why: &&String| !why.starts_with(if name == PlanName::Rps { "rfs: " } else { "rps: " });
     let reason = reasons.iter().find(about).map_or("", String::as_str);
     Err(reason.strip_prefix(&format!("{name}: ")).unwrap_or(reason).to_owned())
 }
@@ -479,10 +445,11 @@ fn rank(findings: &mut [Finding], regime: &Regime) {
     let families: Vec<Family> = planned.map(|worth| worth.knob).collect();
     let all = findings.to_vec();
     let of_hot = findings.iter_mut().filter(|finding| finding.cpu == hot);
-    for finding in of_hot.filter(|finding| finding.plans.iter().any(|plan| plan == "rps")) {
+    for finding in of_hot.filter(|finding| finding.plans.contains(&PlanName::Rps)) {
         let Some(nic) = &finding.nic else { continue };
         let first = families.iter().filter_map(|family| of_family(&all, nic, *family));
-        let first: Vec<String> = first.map(|(name, ..)| (*name).to_owned()).collect();
+        let first: Vec<PlanName> =
+            first.filter(|name| name.policy().is_some() && *name != PlanName::RpsOff).collect();
         finding.plans.retain(|plan| !first.contains(plan));
         finding.plans.splice(0..0, first);
     }
@@ -572,7 +539,7 @@ pub fn diagnosed(sketch: rxlab_path::sketch::Sketch) -> DoctorReport {
 
 #[cfg(test)]
 mod tests {
-    use super::{DoctorReport, Family, OF_FAMILIES, diagnosed, doctor, order, spread};
+    use super::{DoctorReport, Family, PlanName, diagnosed, doctor, order, spread};
     use crate::plan::{Options, Policy};
     use rxlab_path::model::{Fact, Function};
     use rxlab_path::sketch::Sketch;
@@ -617,13 +584,8 @@ mod tests {
         let regime = report.regime.as_ref().expect("there is traffic");
         let plan = &report.plans.first().expect("there is a plan").plan;
         let best = regime.knobs.first().filter(|worth| worth.trial).map(|worth| worth.knob);
-        let own = OF_FAMILIES.iter().find(|(_, (name, ..))| *name == plan.name).map(|(family, _)| *family);
-        let named = match plan.name.as_str() {
-            "rps" => Some(Family::Rps),
-            "rfs" => Some(Family::Rfs),
-            _ => own,
-        };
-        assert_eq!((best, report.findings[0].plans[0].as_str()), (named, plan.name.as_str()), "{regime:?}");
+        let name: PlanName = plan.name.parse().expect("a plan of the doctor");
+        assert_eq!((best, report.findings[0].plans[0]), (name.family(), name), "{regime:?}");
         (&plan.name, settings(plan).join(", "))
     }
 
@@ -663,7 +625,7 @@ mod tests {
         let report = diagnosed(quiet.receives(2, 0.92, 3.4e5));
         assert_eq!(first(&report), ("spread.irq", "irq_affinity eth0/rx-1 = 5".to_owned()));
         let shared = report.findings.iter().find(|finding| finding.id == "queues-share-a-cpu");
-        assert_eq!(shared.map(|finding| finding.plans.join(" ")).as_deref(), Some("spread.irq"));
+        assert_eq!(shared.map(|finding| finding.plans.clone()), Some(vec![PlanName::SeparateIrqs]));
     }
 
     /// RPS to the node of the interrupts once came first, and their own node was never planned.
@@ -690,7 +652,7 @@ mod tests {
             findings.retain(|finding| finding.id == "irq-on-wrong-node");
             findings.pop().expect("it is on the other node")
         };
-        assert_eq!(far(true).plans, ["numa-local.irq"]);
+        assert_eq!(far(true).plans, [PlanName::NearIrqs]);
         let fixed = far(false);
         assert!(!fixed.needs_attention() && fixed.remedy.contains("cannot be read)"), "{fixed:?}");
     }
@@ -729,11 +691,13 @@ mod tests {
             let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &packets);
             let report = diagnosed(sketch.table("eth0", table).receives(2, 0.72, 3e5));
             let found = report.findings.iter().find(|finding| finding.id == "hash-imbalance");
-            (found.expect("it is one").plans.join(" "), plans(&report).join(" "))
+            (found.expect("it is one").plans.clone(), plans(&report).join(" "))
         };
-        let same = |plans: &str| (plans.to_owned(), format!("{plans} rps+rfs"));
-        assert_eq!(host(&[0, 1, 2, 3].repeat(32)), same("rps rfs"));
-        assert_eq!(host(&[2, 2, 2, 2, 2, 2, 0, 1, 2, 3].repeat(8)), same("full.rss rps rfs"));
+        let spread = [PlanName::Rps, PlanName::Rfs];
+        assert_eq!(host(&[0, 1, 2, 3].repeat(32)), (spread.to_vec(), "rps rfs rps+rfs".to_owned()));
+        let uneven = [&[PlanName::EvenTable], spread.as_slice()].concat();
+        let planned = "full.rss rps rfs rps+rfs".to_owned();
+        assert_eq!(host(&[2, 2, 2, 2, 2, 2, 0, 1, 2, 3].repeat(8)), (uneven, planned));
     }
 
     /// RPS was once offered first, as each device for itself has a CPU for each queue.
@@ -796,7 +760,7 @@ mod tests {
         let report = diagnosed(sketch.all_receive("0-1", 0.72, 1e5));
         assert_eq!(first(&report).0, "rps");
         assert_eq!(plans(&report).last(), Some(&"full.channels"));
-        assert_eq!(report.findings[0].plans, ["rps", "full.channels"]);
+        assert_eq!(report.findings[0].plans, [PlanName::Rps, PlanName::MoreQueues]);
     }
 
     #[test]
@@ -813,9 +777,9 @@ mod tests {
             order(&mut finding, &proposals);
             finding.plans
         };
-        assert_eq!(fixes(0.5, "one-core-hotspot"), ["rps", "rfs"]);
-        assert_eq!(fixes(0.98, "one-core-hotspot"), ["rfs"]);
-        assert_eq!(fixes(0.98, "rps-mask-crosses-nodes"), ["rps", "rfs"], "not for the load");
+        assert_eq!(fixes(0.5, "one-core-hotspot"), [PlanName::Rps, PlanName::Rfs]);
+        assert_eq!(fixes(0.98, "one-core-hotspot"), [PlanName::Rfs]);
+        assert_eq!(fixes(0.98, "rps-mask-crosses-nodes"), [PlanName::Rps, PlanName::Rfs], "not for the load");
     }
 
     /// mt76: its NAPIs belong to no interface, whose `threaded` is off.

@@ -14,4 +14,5 @@
 
 pub mod diagnose;
 pub mod doctor;
+pub mod family;
 pub mod plan;

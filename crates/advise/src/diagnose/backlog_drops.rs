@@ -2,6 +2,7 @@
 
 use super::figures::{Evidence, Subject};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{count, plural};
 use rxlab_path::evidence::{LOST, carrier, may_be_lo, receive_time};
 use rxlab_path::model::{Model, Rates};
@@ -82,7 +83,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     };
     // On `lo` the sender fills the backlog itself: steering does not help.
     let plans = match carrier {
-        Some(_) if !by_flow && !may_be_lo(model, rates, worst.cpu) => vec!["rps".to_owned()],
+        Some(_) if !by_flow && !may_be_lo(model, rates, worst.cpu) => vec![PlanName::Rps],
         _ => Vec::new(),
     };
     let remedy = if by_flow {
@@ -112,6 +113,7 @@ mod tests {
     use super::RULE;
     use crate::diagnose::Severity;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use crate::family::PlanName;
 
     #[test]
     fn drops_are_given_by_cpu_worst_first() {
@@ -119,7 +121,7 @@ mod tests {
         assert_eq!(found.title, "812 packets/s are dropped at the backlog of 2 CPUs");
         assert!(found.seen()[0].starts_with("CPU 2: 812 drops/s and 42,000 packets/s, 98 %"));
         assert!(found.seen()[1].starts_with("CPU 5: 0.4 drops/s"));
-        assert_eq!(found.plans, ["rps"]);
+        assert_eq!(found.plans, [PlanName::Rps]);
     }
 
     /// Two packets in five seconds were once as critical as a thousand per second.

@@ -4,6 +4,7 @@ use super::figures::{Evidence, Subject};
 use super::places::{fits, loaded_of, receive_work, spreading};
 use super::workload::{interrupt_cpus, landings};
 use super::{Check, Finding, Rule, Severity, tunnel_one_flow};
+use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_base::parse::ethtool::FlowAction;
 use rxlab_base::units::{CpuId, NicName};
@@ -25,9 +26,6 @@ const UNEVEN: f64 = 1.5;
 
 /// Part of an even share of the packets below which a queue counts as left out.
 const LEFT_OUT: f64 = 0.1;
-
-/// The plan that makes the table even.
-const EVEN: &str = "full.rss";
 
 pub(super) const RULE: Rule = Rule {
     id: "hash-imbalance",
@@ -249,7 +247,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let is_uneven = part.is_some_and(TablePart::is_uneven);
     let mut plans = if is_steered { Vec::new() } else { spreading(rates, cpu) };
     if is_uneven {
-        plans.insert(0, EVEN.to_owned());
+        plans.insert(0, PlanName::EvenTable);
     }
     let out_of_reach = rss_reach(nic).filter(|reach| (index as usize) < *reach && *reach < packets.len());
     let (why, remedy) = if let Some(part) = part.filter(|part| part.is_uneven()) {

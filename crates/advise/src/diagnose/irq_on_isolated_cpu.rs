@@ -3,6 +3,7 @@
 use super::figures::{Evidence, Subject};
 use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuId, CpuMask, Fact};
 use rxlab_path::constraints::Constraints;
@@ -86,13 +87,13 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }));
     let constraints = Constraints::measured(model, rates);
     let (why, remedy, plan) = match constraints.without_vectors() {
-        Some(full) => (full.to_string(), "fewer queues, which need fewer vectors", "isolate.channels"),
+        Some(full) => (full.to_string(), "fewer queues, which need fewer vectors", PlanName::IsolateQueues),
         None => (
             "isolation keeps the scheduler away, not interrupts: each stops the process there, and its softirq runs \
              there too"
                 .to_owned(),
             "move the interrupts to other CPUs; irqaffinity= at boot keeps new ones away",
-            "isolate.irq",
+            PlanName::IsolateIrqs,
         ),
     };
     Some(Finding {
@@ -108,7 +109,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence,
         why,
         remedy: remedy.to_owned(),
-        plans: vec![plan.to_owned()],
+        plans: vec![plan],
         ..RULE.finding()
     })
 }

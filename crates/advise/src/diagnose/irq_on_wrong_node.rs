@@ -5,13 +5,11 @@
 use super::figures::{Evidence, Subject};
 use super::places::{loaded_of, most_loaded, node, of_node};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::SUBSTANTIAL;
 use rxlab_path::model::{Model, Nic, Rates};
-
-/// The plan that brings interrupts to the device's node.
-pub(crate) const NEAR: &str = "numa-local.irq";
 
 pub(super) const RULE: Rule = Rule {
     id: "irq-on-wrong-node",
@@ -64,7 +62,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         ],
         why: "each packet is fetched from another node's memory".to_owned(),
         remedy: format!("place the interrupts on CPUs of node {own}"),
-        plans: vec![NEAR.to_owned()],
+        plans: vec![PlanName::NearIrqs],
         ..RULE.finding()
     })
 }
@@ -73,6 +71,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 mod tests {
     use super::RULE;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use crate::family::PlanName;
     use rxlab_base::units::CpuId;
 
     fn host(irqs: &[u32]) -> Sketch {
@@ -86,7 +85,7 @@ mod tests {
         let found = host(&[3]).on_node("eth0", 1).finding(&RULE);
         assert_eq!(found.title, "eth0 is on node 1, its interrupts land on node 0");
         assert_eq!(found.seen()[1], "node 1 has CPUs 16-31");
-        assert_eq!(found.plans, ["numa-local.irq"]);
+        assert_eq!(found.plans, [PlanName::NearIrqs]);
         assert_eq!(
             host(&[3, 4]).on_node("eth0", 1).finding(&RULE).seen()[0],
             "2 queues with traffic, interrupts on CPU 3-4"

@@ -3,8 +3,8 @@
 use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};
 use super::places::{fits, loaded, spreading, steal};
-use super::rps_redundant::OFF;
 use super::{Check, Finding, Rule, Severity, elsewhere};
+use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
@@ -225,7 +225,7 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
         remedy,
         plans: match plans {
             [] => Vec::new(),
-            [OFF] => vec![OFF.to_owned()],
+            [PlanName::RpsOff] => vec![PlanName::RpsOff],
             _ => spreading(rates, cpu),
         },
         ..RULE.finding()
@@ -358,10 +358,10 @@ fn pinned_threads(model: &Model, rates: &Rates, cpu: CpuId) -> Option<Cause> {
 /// Threads whose process ids are shown.
 const SHOWN_THREADS: usize = 6;
 
-type Cause = (String, String, &'static [&'static str]);
+type Cause = (String, String, &'static [PlanName]);
 
 fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
-    const SPREAD: &[&str] = &["rps", "rfs"];
+    const SPREAD: &[PlanName] = &[PlanName::Rps, PlanName::Rfs];
     let Some((nic, queue)) = carrier else {
         return match of_another_namespace(model, rates, cpu) {
             Some(_) => (
@@ -457,7 +457,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             };
             let why = format!("RPS hands the packets of {whose} to {} only", cpus_text(mask));
             if reach_every_cpu(nic, model, rates) {
-                return (why, "switch RPS off: every CPU has a queue".to_owned(), &[OFF]);
+                return (why, "switch RPS off: every CPU has a queue".to_owned(), &[PlanName::RpsOff]);
             }
             why
         }

@@ -3,6 +3,7 @@
 
 use super::figures::{Evidence, Subject};
 use super::workload::processing;
+use crate::family::PlanName;
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
     FULL, MAX_PACKET_COST, TRAFFIC, baseline, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets,
@@ -164,10 +165,9 @@ pub(super) fn forwards(rates: &Rates) -> bool {
 }
 
 /// The plans that spread the work of a hot CPU.
-pub(super) fn spreading(rates: &Rates, hot: CpuId) -> Vec<String> {
+pub(super) fn spreading(rates: &Rates, hot: CpuId) -> Vec<PlanName> {
     let no_reader = full_readers(rates, hot).is_some() || forwards(rates);
-    let plans: &[&str] = if no_reader { &["rps"] } else { &["rps", "rfs"] };
-    plans.iter().map(|plan| (*plan).to_owned()).collect()
+    if no_reader { vec![PlanName::Rps] } else { vec![PlanName::Rps, PlanName::Rfs] }
 }
 
 /// The node of a CPU, if the kernel shows it.
@@ -228,8 +228,8 @@ pub(super) fn mean(
 #[cfg(test)]
 mod tests {
     use super::{busiest, cores, full_readers, loaded, spreading};
-    use crate::diagnose::regime::Family;
     use crate::diagnose::sketch::Diagnosed;
+    use crate::family::{Family, PlanName};
     use rxlab_base::units::{CpuId, Fact};
     use rxlab_path::sketch::{Sketch, cpus};
 
@@ -253,11 +253,11 @@ mod tests {
     fn full_readers_get_no_rfs() {
         let plans = |user| {
             let (_, rates) = Sketch::new(4).receives(0, 0.9, 4e4).works(3, user).build();
-            spreading(&rates, CpuId(0)).join(" ")
+            spreading(&rates, CpuId(0))
         };
         assert_eq!(
-            (plans(0.99).as_str(), plans(0.5).as_str(), plans(0.0).as_str()),
-            ("rps", "rps rfs", "rps rfs")
+            [plans(0.99), plans(0.5), plans(0.0)].map(|plans| plans.contains(&PlanName::Rfs)),
+            [false, true, true]
         );
         let (_, rates) = Sketch::new(4).receives(0, 0.9, 4e4).works(3, 0.99).works(2, 0.4).build();
         assert_eq!(full_readers(&rates, CpuId(0)), None, "another reader has time");
@@ -272,9 +272,10 @@ mod tests {
             let host = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 9e4).receives(0, 0.95, 9e4);
             host.nic_rates("eth0", |nic| nic.tx_packets = sent).works(3, user)
         };
-        let plans = |sent, user| spreading(&host(sent, user).build().1, CpuId(0)).join(" ");
-        assert_eq!((plans(8e4, 0.02), plans(2e4, 0.02)), ("rps".to_owned(), "rps rfs".to_owned()));
-        assert_eq!(plans(8e4, 0.5), "rps rfs", "a program may be the reader");
+        let plans = |sent, user| spreading(&host(sent, user).build().1, CpuId(0));
+        assert_eq!(plans(8e4, 0.02), [PlanName::Rps]);
+        assert_eq!(plans(2e4, 0.02), [PlanName::Rps, PlanName::Rfs]);
+        assert_eq!(plans(8e4, 0.5), [PlanName::Rps, PlanName::Rfs], "a program may be the reader");
         let regime = |sent| host(sent, 0.02).regime();
         let rfs = regime(8e4).knobs.into_iter().find(|worth| worth.knob == Family::Rfs).expect("judged");
         assert!(!rfs.trial && rfs.why.starts_with("as many packets are sent"), "{rfs:?}");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::figures::{Evidence, Subject};
 use super::places::{Loaded, loaded, node, of_node};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::busy;
@@ -23,9 +24,6 @@ const ROOM: f64 = 0.5;
 /// Part of the crowded CPU's packets that the other CPU may have at most once it takes a queue: with more, the
 /// crowd would only move.
 const EVENER: f64 = 0.8;
-
-/// The plan that moves interrupts of queues that share a CPU.
-const SEPARATE: &str = "spread.irq";
 
 pub(super) const RULE: Rule = Rule {
     id: "queues-share-a-cpu",
@@ -182,7 +180,7 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
         ],
         why: "queues spread packets only if their interrupts land on different CPUs".to_owned(),
         remedy: format!("move the interrupts of all but one of these queues to {}", cpus_text(&room)),
-        plans: vec![SEPARATE.to_owned()],
+        plans: vec![PlanName::SeparateIrqs],
         ..RULE.finding()
     }
 }

@@ -3,6 +3,7 @@
 
 use super::figures::{Evidence, Subject};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::TRAFFIC;
@@ -91,7 +92,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             )
         },
         remedy: format!("set the mask {default} on every queue"),
-        plans: vec!["rps".to_owned()],
+        plans: vec![PlanName::Rps],
         ..RULE.finding()
     }]
 }

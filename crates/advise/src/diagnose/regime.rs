@@ -20,6 +20,7 @@ use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use super::workload::{Landing, landings};
 use super::{Finding, costly_packets, elsewhere, limited_by_the_host, one_core_hotspot};
+use crate::family::Family;
 use rxlab_base::number::{count, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
@@ -78,42 +79,6 @@ pub struct CpuRegime {
     pub busy: f64,
     /// Upper bound on the gain of its other work if all receive work leaves (0.03 = 3 %); capped at 1000.
     pub ceiling: f64,
-}
-
-/// A family of settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Family {
-    /// A virtual function of the NIC instead of a paravirtual device.
-    VirtualFunction,
-    /// Interrupt moderation.
-    Moderation,
-    /// An even RSS table.
-    Rss,
-    /// More receive queues.
-    Queues,
-    /// Assignment of interrupts to CPUs.
-    IrqPlacement,
-    /// Receive packet steering.
-    Rps,
-    /// Receive flow steering.
-    Rfs,
-}
-
-impl Family {
-    /// The family's name in text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Family::VirtualFunction => "VF",
-            Family::Moderation => "moderation",
-            Family::Rss => "even RSS table",
-            Family::Queues => "more queues",
-            Family::IrqPlacement => "IRQ pinning",
-            Family::Rps => "RPS",
-            Family::Rfs => "RFS",
-        }
-    }
 }
 
 /// Verdict on a family of settings.

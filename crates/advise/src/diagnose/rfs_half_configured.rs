@@ -3,6 +3,7 @@
 
 use super::figures::{Evidence, Subject};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::count;
 use rxlab_path::evidence::TRAFFIC;
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
@@ -88,7 +89,7 @@ fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding>
         remedy:
             "set both, each queue's table to the global size divided by the number of queues; or both to 0"
                 .to_owned(),
-        plans: vec!["rfs".to_owned()],
+        plans: vec![PlanName::Rfs],
         ..RULE.finding()
     })
 }

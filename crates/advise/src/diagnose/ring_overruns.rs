@@ -5,6 +5,7 @@ use super::figures::{Evidence, Subject, Unit};
 use super::places::handed_over;
 use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text};
 use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, nic_irq_cpus, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, Rates};
@@ -116,14 +117,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         })
     }));
     let room = ring.filter(|ring| ring.now < ring.max);
-    let (why, remedy, plans): (&str, String, &[&str]) = if blame == Blame::Cpu {
+    let (why, remedy, plans): (&str, String, &[PlanName]) = if blame == Blame::Cpu {
         let why =
             "the CPU that empties the ring has no time left: a larger ring also fills and only adds delay";
         // RPS already hands over everything but the polling.
         if nic.rx.iter().all(|queue| handed_over(model, rates, queue)) {
             (why, "give that CPU less work: more queues; RPS already takes what it can".into(), &[])
         } else {
-            (why, "give that CPU less work: RPS, more queues".into(), &["rps"])
+            (why, "give that CPU less work: RPS, more queues".into(), &[PlanName::Rps])
         }
     } else if blame == Blame::Processes {
         let why = "processes share the CPU that empties the ring, and it is full: packets wait behind them";
@@ -158,7 +159,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence,
         why: why.to_owned(),
         remedy,
-        plans: plans.iter().map(|plan| (*plan).to_owned()).collect(),
+        plans: plans.to_vec(),
         ..RULE.finding()
     })
 }
@@ -168,6 +169,7 @@ mod tests {
     use super::RULE;
     use crate::diagnose::Severity;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use crate::family::PlanName;
 
     fn host(softirq: f64, missed: f64) -> Sketch {
         Sketch::new(8)
@@ -185,7 +187,7 @@ mod tests {
         assert!(finding.why.contains("no time left") && !finding.remedy.contains("ethtool"), "{finding:?}");
         assert_eq!(
             (finding.plans.as_slice(), finding.severity),
-            (["rps".to_owned()].as_slice(), Severity::Critical)
+            ([PlanName::Rps].as_slice(), Severity::Critical)
         );
         let steered = host(0.9, 50.0).rps("eth0", "3-6").finding(&RULE);
         assert!(steered.plans.is_empty() && steered.remedy.contains("takes what it can"), "{steered:?}");

@@ -5,6 +5,7 @@
 use super::figures::{Evidence, Subject};
 use super::places::{mean, receive_work, same_on};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{count, percent};
 use rxlab_path::evidence::{SUBSTANTIAL, TRAFFIC, irq_cpus, may_be_lo, queue_packets, receiving};
 use rxlab_path::model::{Model, Nic, Rates};
@@ -81,7 +82,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
               the bottleneck"
             .to_owned(),
         remedy: format!("remove CPU {cpu} from the mask"),
-        plans: vec!["rps".to_owned()],
+        plans: vec![PlanName::Rps],
         ..RULE.finding()
     })
 }

@@ -4,6 +4,7 @@
 use super::figures::Evidence;
 use super::places::{Loaded, loaded_of, same_on, worst};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::{SUBSTANTIAL, irq_cpus};
@@ -64,7 +65,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence,
         why: "hyper-threads share a core: stack work on one slows down the polling on the other".to_owned(),
         remedy: format!("remove CPU {threads} from the mask"),
-        plans: vec!["rps".to_owned()],
+        plans: vec![PlanName::Rps],
         ..RULE.finding()
     })
 }

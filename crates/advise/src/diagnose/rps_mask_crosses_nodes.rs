@@ -3,6 +3,7 @@
 use super::figures::Evidence;
 use super::places::{Loaded, loaded, loaded_of, mean, node, of_node, same_on, worst};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::percent;
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::{SUBSTANTIAL, receive_time};
@@ -63,7 +64,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence,
         why: "a CPU of another node fetches each packet over the link between the nodes".to_owned(),
         remedy: format!("limit the mask to CPUs of node {home}"),
-        plans: vec!["rps".to_owned()],
+        plans: vec![PlanName::Rps],
         ..RULE.finding()
     })
 }

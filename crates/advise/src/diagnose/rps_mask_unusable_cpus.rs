@@ -4,6 +4,7 @@
 use super::figures::{Evidence, Subject};
 use super::places::same_on;
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::count;
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::{TRAFFIC, queue_packets};
@@ -86,7 +87,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence,
         why: why.to_owned(),
         remedy: format!("rewrite the mask without CPU {bad}"),
-        plans: vec!["rps".to_owned()],
+        plans: vec![PlanName::Rps],
         ..RULE.finding()
     })
 }

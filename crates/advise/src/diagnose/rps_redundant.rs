@@ -3,6 +3,7 @@
 use super::figures::{Evidence, Subject};
 use super::places::busiest;
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{count, percent, plural};
 use rxlab_path::evidence::{NOTICEABLE, TRAFFIC, irq_cpus, may_be_lo, nic_irq_cpus, reach_every_cpu};
 use rxlab_path::model::{Model, Nic, Rates};
@@ -10,9 +11,6 @@ use rxlab_path::model::{Model, Nic, Rates};
 /// Upper bound on one queue's traffic relative to the average of all: above, the hardware does not spread the
 /// traffic, and RPS may.
 pub(crate) const EVEN: f64 = 1.5;
-
-/// The plan that switches RPS off where it is redundant.
-pub(crate) const OFF: &str = "minimal.rps";
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-redundant",
@@ -88,7 +86,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
               cache misses"
             .to_owned(),
         remedy: format!("switch RPS off on {} (empty masks), and measure", nic.name),
-        plans: vec![OFF.to_owned()],
+        plans: vec![PlanName::RpsOff],
         ..RULE.finding()
     })
 }

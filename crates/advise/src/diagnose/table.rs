@@ -12,8 +12,9 @@ mod placement;
 
 use std::collections::BTreeSet;
 
-use super::regime::{Family, regime};
+use super::regime::regime;
 use super::{RULES, diagnose};
+use crate::family::{Family, PlanName};
 use rxlab_base::units::{CpuId, Fact};
 use rxlab_path::evidence::carrier;
 use rxlab_path::model::{LossRates, Model, Rates};
@@ -202,7 +203,7 @@ fn what_a_finding_advises_is_worth_a_trial() {
         let Some(regime) = regime(model, rates, &findings, &|_, _| Ok(None)) else { continue };
         let Some((nic, _)) = carrier(model, rates, regime.cpus[0].cpu) else { continue };
         let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(&nic.name));
-        if of_nic.flat_map(|finding| &finding.plans).any(|plan| plan == "rps") {
+        if of_nic.flat_map(|finding| &finding.plans).any(|plan| *plan == PlanName::Rps) {
             let rps = regime.knobs.iter().find(|worth| worth.knob == Family::Rps).expect("judged");
             assert!(rps.trial, "{}: {rps:?}", host.name);
             advised += 1;

@@ -5,6 +5,7 @@ use super::figures::{Evidence, Subject};
 use super::places::{Loaded, cores, loaded_of, mean, most_loaded};
 use super::queues_share_a_cpu::movable;
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::constraints::{QueueLimit, queue_limit};
@@ -87,9 +88,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 }
 
 /// More queues first: they also share the polling, which RPS leaves where it is.
-fn plans(has_more: bool, steered: bool) -> Vec<String> {
-    let plans = [("full.channels", has_more), ("rps", !steered)];
-    plans.into_iter().filter(|(_, helps)| *helps).map(|(plan, _)| plan.to_owned()).collect()
+fn plans(has_more: bool, steered: bool) -> Vec<PlanName> {
+    let plans = [(PlanName::MoreQueues, has_more), (PlanName::Rps, !steered)];
+    plans.into_iter().filter(|(_, helps)| *helps).map(|(plan, _)| plan).collect()
 }
 
 fn why(nic: &Nic) -> String {
@@ -140,6 +141,7 @@ fn evidence(
 mod tests {
     use super::RULE;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use crate::family::PlanName;
     use rxlab_path::model::Function;
 
     fn host(softirq: f64) -> Sketch {
@@ -156,9 +158,9 @@ mod tests {
         let found = host(0.63).queues_at_most("eth0", 8).finding(&RULE);
         assert_eq!(found.title, "eth0 has 2 RX queues (of at most 8) on CPUs 63 % full");
         assert_eq!(found.seen()[2], "the driver has 2 queues of at most 8");
-        assert_eq!(found.plans, ["full.channels", "rps"]);
+        assert_eq!(found.plans, [PlanName::MoreQueues, PlanName::Rps]);
         let steered = host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4").finding(&RULE);
-        assert_eq!(steered.plans, ["full.channels"]);
+        assert_eq!(steered.plans, [PlanName::MoreQueues]);
         assert_eq!(one_queue().queues_at_most("eth0", 4).findings(&RULE).len(), 1);
     }
 
@@ -170,7 +172,7 @@ mod tests {
             host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function()).finding(&RULE);
         assert_eq!(found.title, "eth0 has 2 RX queues (the maximum) on CPUs 63 % full");
         assert!(found.why.contains("virtual function"));
-        assert_eq!(found.plans, ["rps"]);
+        assert_eq!(found.plans, [PlanName::Rps]);
         let one = |function| {
             one_queue().queues_at_most("eth0", 1).driven_by("eth0", "ixgbevf", function).findings(&RULE)
         };

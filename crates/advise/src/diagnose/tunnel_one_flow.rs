@@ -5,6 +5,7 @@ use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{OverloadedQueue, odd};
 use super::places::{Loaded, loaded_of};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::percent;
 use rxlab_path::evidence::{FULL, NO_DOUBLING};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
@@ -180,7 +181,7 @@ pub(super) fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding
     let steered = if outer == Outer::Inner { nic } else { tunnel };
     Some(Finding {
         nic: Some(steered.name.clone()),
-        plans: if has_rps(steered) { Vec::new() } else { vec!["rps".to_owned()] },
+        plans: if has_rps(steered) { Vec::new() } else { vec![PlanName::Rps] },
         severity: if loaded.load >= FULL { Severity::Critical } else { Severity::Warning },
         cpu: Some(loaded.cpu),
         title: format!(
@@ -216,6 +217,7 @@ mod tests {
     use super::{RULE, TUNNELS};
     use crate::diagnose::sketch::{Diagnosed, Sketch};
     use crate::diagnose::{Finding, Severity};
+    use crate::family::PlanName;
     use rxlab_base::parse::ethtool::HashFields;
     use rxlab_base::units::Fact;
 
@@ -231,9 +233,9 @@ mod tests {
     fn each_tunnel_has_its_remedy() {
         let found = host("wireguard", &ONE).finding(&RULE);
         assert_eq!(found.title, "tun0 (wireguard) arrives as one flow on eth0/rx-2 and CPU 2");
-        let asked = |found: &Finding| (found.nic.as_ref().map(ToString::to_string), found.plans.join(" "));
-        assert_eq!(asked(&found), (Some("tun0".into()), "rps".into()));
-        assert_eq!(asked(&host("gre", &ONE).finding(&RULE)), (Some("eth0".into()), "rps".into()));
+        let asked = |found: &Finding| (found.nic.as_ref().map(ToString::to_string), found.plans.clone());
+        assert_eq!(asked(&found), (Some("tun0".into()), vec![PlanName::Rps]));
+        assert_eq!(asked(&host("gre", &ONE).finding(&RULE)), (Some("eth0".into()), vec![PlanName::Rps]));
         assert!(found.remedy.starts_with("RPS on tun0 (rxlab plan rps --nic tun0)"), "{}", found.remedy);
         assert!(found.seen()[1].starts_with("tun0 (wireguard): 80,000"), "{}", found.seen()[1]);
         assert_eq!(found.severity, Severity::Warning);
@@ -281,7 +283,7 @@ mod tests {
         host("gre", &ONE).rps("eth0", "4-7").silent(&RULE, "RPS reads the inner headers");
         let both = host("wireguard", &ONE).rps("eth0", "4-7").rps("tun0", "4-7").finding(&RULE);
         assert!(both.remedy.starts_with("RPS on tun0, which is on,"), "{}", both.remedy);
-        assert_eq!(both.plans, [""; 0]);
+        assert_eq!(both.plans, []);
     }
 
     #[test]

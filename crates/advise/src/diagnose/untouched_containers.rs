@@ -2,6 +2,7 @@
 
 use super::figures::{Evidence, Subject};
 use super::{Check, Finding, Rule, Severity};
+use crate::family::PlanName;
 use rxlab_base::number::{count, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::TRAFFIC;
@@ -71,7 +72,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         why: "interfaces of new containers start with the kernel's defaults".to_owned(),
         remedy: "set their masks like the others', and net.core.rps_default_mask for future interfaces"
             .to_owned(),
-        plans: vec!["rps".to_owned()],
+        plans: vec![PlanName::Rps],
         ..RULE.finding()
     }]
 }

@@ -15,15 +15,13 @@ use super::share::{HIGH_LOAD, Machine, Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
 use super::{expected, forecast};
-use crate::diagnose::{before_steering, one_outer_flow, processing};
+use crate::diagnose::{Finding, before_steering, one_outer_flow, processing};
+use crate::family::PlanName;
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::evidence::{by_threads, carrier, foreign, irq_cpus, queue_packets, receive_time};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text};
-
-/// Name of the plan of masks alone, part of those of more.
-const RPS: &str = "rps";
 
 /// A plan for an interface. In JSON it is the plan with one more field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +35,19 @@ pub struct Proposal {
     /// Command that tries it on live traffic; filled in by doctor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+impl Proposal {
+    /// The plan's name, if the doctor may offer it.
+    pub fn name(&self) -> Option<PlanName> {
+        self.plan.name.parse().ok()
+    }
+
+    /// True if a finding refers to it.
+    pub fn addresses(&self, finding: &Finding) -> bool {
+        finding.nic.as_ref() == Some(&self.nic)
+            && self.name().is_some_and(|name| finding.plans.contains(&name))
+    }
 }
 
 /// Proposals, and the reasons for those that are missing.
@@ -74,11 +85,11 @@ pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
     let devices = below(model, named);
     let nic = devices.as_ref().and_then(|devices| most(devices, rates)).unwrap_or(named);
     let mut spread = of_nic(model, rates, nic, &[nic], usize::MAX);
-    let masks = spread.proposals.iter().find(|proposal| proposal.plan.name == RPS);
+    let masks = spread.proposals.iter().find(|proposal| proposal.name() == Some(PlanName::Rps));
     let objection = masks.and_then(|rps| objection_to_masks(model, rates, &nic.name, &rps.plan.settings));
     if let Some(why) = objection {
-        spread.proposals.retain(|proposal| !proposal.plan.name.contains(RPS));
-        spread.reasons.push(format!("{RPS}: left alone: {why}"));
+        spread.proposals.retain(|proposal| proposal.name() == Some(PlanName::Rfs));
+        spread.reasons.push(format!("rps: left alone: {why}"));
     }
     if let Some(devices) = devices {
         let note = stands_on(named, &devices);
@@ -110,7 +121,7 @@ fn refusal(machine: Machine<'_>, nic: &Nic) -> Option<String> {
         return Some("no second CPU to give work to".to_owned());
     }
     if let Some(why) = unsteerable(machine.model, machine.rates, nic) {
-        return Some(format!("{RPS}: {why}"));
+        return Some(format!("rps: {why}"));
     }
     // Queues of a virtual interface are received where their packets are sent, however many there are.
     let is_redundant = nic.kind == NicKind::Device && machine.is_covered_by(nic);
@@ -347,21 +358,28 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
     }));
 
     if !rps.is_empty() {
-        spread.proposals.push(proposal(model, rates, nic, RPS, rps.clone()));
+        spread.proposals.push(proposal(model, rates, nic, PlanName::Rps, rps.clone()));
     }
     if !rfs.is_empty() {
-        spread.proposals.push(proposal(model, rates, nic, "rfs", rfs.clone()));
+        spread.proposals.push(proposal(model, rates, nic, PlanName::Rfs, rfs.clone()));
         if !rps.is_empty() {
-            spread.proposals.push(proposal(model, rates, nic, "rps+rfs", [rps, rfs].concat()));
+            spread.proposals.push(proposal(model, rates, nic, PlanName::RpsAndRfs, [rps, rfs].concat()));
         }
     }
     spread
 }
 
-fn proposal(model: &Model, rates: &Rates, nic: &Nic, name: &str, settings: Vec<PlannedSetting>) -> Proposal {
-    let mut plan = Plan { host: Some(model.identity.hostname.clone()), settings, ..Plan::new(name, &[]) };
+fn proposal(
+    model: &Model,
+    rates: &Rates,
+    nic: &Nic,
+    name: PlanName,
+    settings: Vec<PlannedSetting>,
+) -> Proposal {
+    let host = Some(model.identity.hostname.clone());
+    let mut plan = Plan { host, settings, ..Plan::new(&name.to_string(), &[]) };
     plan.prediction = forecast(model, rates, &plan).ok();
-    if name != RPS {
+    if name != PlanName::Rps {
         plan.notes.push(
             "RFS follows the CPU that last read a connected socket: TCP, and UDP after connect(); other \
              UDP servers see no change"

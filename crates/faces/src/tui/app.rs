@@ -505,8 +505,5 @@ impl App {
 
 /// Plans that a finding refers to.
 pub(super) fn plans<'a>(frame: &'a LiveFrame, finding: &Finding) -> Vec<&'a Proposal> {
-    let asked = |proposal: &&Proposal| {
-        Some(&proposal.nic) == finding.nic.as_ref() && finding.plans.contains(&proposal.plan.name)
-    };
-    frame.plans.iter().filter(asked).collect()
+    frame.plans.iter().filter(|proposal| proposal.addresses(finding)).collect()
 }

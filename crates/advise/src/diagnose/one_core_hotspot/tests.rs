@@ -3,6 +3,7 @@
 use super::RULE;
 use crate::diagnose::Severity;
 use crate::diagnose::sketch::{Diagnosed, Sketch};
+use crate::family::PlanName;
 use rxlab_base::units::{CpuId, IrqId};
 use rxlab_path::model::{Fact, IrqRates, SoftirqTimed};
 
@@ -115,7 +116,7 @@ fn a_cpu_that_drowns_is_measured_against_its_own_device() {
     };
     let found = host(8, 0.5).finding(&RULE);
     assert_eq!(found.title, "CPU 2 spends 95 % of its time on receive work, 2 others 50 %");
-    assert_eq!(found.plans, ["rps", "rfs"]);
+    assert_eq!(found.plans, [PlanName::Rps, PlanName::Rfs]);
     host(3, 0.5).silent(&RULE, "no CPU has room");
     let veth = Sketch::new(8).veth("veth0").traffic("veth0", 4e5).all_receive("1-3", 0.5, 1e5);
     veth.receives(0, 0.85, 1e5).silent(&RULE, "each receives what it sends");
@@ -283,7 +284,7 @@ fn masks_that_lead_every_queue_to_one_cpu_are_to_be_removed() {
     assert_eq!(found.why, "RPS hands the packets of 4 queues of eth0 to CPU 1 only");
     assert_eq!(
         (found.remedy.as_str(), found.plans),
-        ("switch RPS off: every CPU has a queue", vec!["minimal.rps".to_owned()])
+        ("switch RPS off: every CPU has a queue", vec![PlanName::RpsOff])
     );
 }
 

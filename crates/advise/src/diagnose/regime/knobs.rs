@@ -1,16 +1,15 @@
 //! The families of settings worth a trial when receive work matters.
 //!
-//! The order: settings that keep the link before those that reset it; of equals, settings that remove work before
-//! settings that move it, and of the latter hardware before software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
-//! by RPS.
+//! The order: settings that keep the link before those that reset it, and of equals that of [`Family::ALL`].
 
-use super::{CpuRegime, Family, FamilyGain, Planned};
+use super::{CpuRegime, FamilyGain, Planned};
 use crate::diagnose::Finding;
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, recipient, table_part};
 use crate::diagnose::irq_on_wrong_node;
 use crate::diagnose::places::{cores, forwards, full_readers, handed_over, node, of_node};
 use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
+use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::constraints::queue_limit;
@@ -18,16 +17,6 @@ use rxlab_path::drivers::Kind;
 use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus, reach_every_cpu};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Risk, risk_and_upkeep};
-
-const ALL: [Family; 7] = [
-    Family::VirtualFunction,
-    Family::Moderation,
-    Family::Rss,
-    Family::Queues,
-    Family::IrqPlacement,
-    Family::Rps,
-    Family::Rfs,
-];
 
 /// Packets per interrupt from which moderation has little left to save.
 const MODERATED: f64 = 8.0;
@@ -37,7 +26,7 @@ const SHARED: f64 = 0.1;
 
 /// No family is worth a trial, for one reason.
 pub(super) fn none(why: &str) -> Vec<FamilyGain> {
-    ALL.map(|knob| no(knob, why.to_owned())).to_vec()
+    Family::ALL.map(|knob| no(knob, why.to_owned())).to_vec()
 }
 
 fn no(knob: Family, why: String) -> FamilyGain {
@@ -96,7 +85,7 @@ pub(super) fn judged(
         };
         FamilyGain { knob, trial: true, by_hand, cpus: cpus.clone().filter(|_| knob == Family::Rps), why }
     };
-    let mut worth: Vec<FamilyGain> = ALL.into_iter().zip(judged).map(verdict).collect();
+    let mut worth: Vec<FamilyGain> = Family::ALL.into_iter().zip(judged).map(verdict).collect();
     worth.sort_by_key(|worth| (!worth.trial, worth.by_hand, resets_link(nic, worth.knob)));
     worth
 }
@@ -266,7 +255,7 @@ fn polled(rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Option<String> {
 /// The title of a finding against the masks of an interface.
 fn mask_finding(findings: &[Finding], nic: &Nic) -> Option<String> {
     let of_masks = |finding: &&Finding| {
-        finding.nic.as_ref() == Some(&nic.name) && finding.plans.iter().any(|plan| plan == "rps")
+        finding.nic.as_ref() == Some(&nic.name) && finding.plans.contains(&PlanName::Rps)
     };
     findings.iter().find(of_masks).map(|finding| finding.title.clone())
 }

@@ -1,8 +1,9 @@
 //! The published investigations as inputs: their measurements and the expected verdicts. Figures that were
 //! not published are marked.
 
-use super::{Family, Regime};
+use super::Regime;
 use crate::diagnose::sketch::{Diagnosed, Sketch};
+use crate::family::Family;
 use rxlab_base::units::CpuId;
 use rxlab_path::model::Function;
 

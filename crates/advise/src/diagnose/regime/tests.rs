@@ -1,8 +1,9 @@
 //! The verdict on the possible gain, by kind of limit.
 
-use super::{Family, Regime, regime};
+use super::{Regime, regime};
 use crate::diagnose::diagnose;
 use crate::diagnose::sketch::{Diagnosed, Sketch};
+use crate::family::Family;
 
 #[test]
 fn no_traffic_and_loopback_have_no_regime() {

@@ -5,9 +5,10 @@ use super::bars::{Bar, bars};
 use super::{nothing, worst_first};
 use crate::report::action::short;
 use crate::report::words::{Tone, severity_tone};
-use rxlab_advise::diagnose::regime::{Family, FamilyGain};
+use rxlab_advise::diagnose::regime::FamilyGain;
 use rxlab_advise::diagnose::{Finding, Severity};
 use rxlab_advise::doctor::DoctorReport;
+use rxlab_advise::family::Family;
 use rxlab_advise::plan::Proposal;
 use rxlab_base::number::{count, cpus_text, percent, times};
 use rxlab_base::units::CpuId;
@@ -152,24 +153,23 @@ fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
     let Some(finding) = first else {
         return there(report).map_or_else(|| worth_a_trial(report), |fix| vec![fix]);
     };
-    let asks = |finding: &Finding, proposal: &Proposal| {
-        finding.nic.as_ref() == Some(&proposal.nic) && finding.plans.contains(&proposal.plan.name)
-    };
     let (of_first, rest): (Vec<&Proposal>, Vec<&Proposal>) =
-        report.plans.iter().partition(|proposal| asks(finding, proposal));
+        report.plans.iter().partition(|proposal| proposal.addresses(finding));
     let mut fixes = Vec::new();
     if of_first.is_empty() {
-        fixes.push(Fix {
+        // Work that no interface here brings is examined where it comes from.
+        let there = there(report).filter(|_| finding.nic.is_none());
+        fixes.push(there.unwrap_or_else(|| Fix {
             action: finding.remedy.clone(),
             risk: None,
             rough: None,
             command: None,
             about: None,
-        });
+        }));
     }
     // What answers another finding is a story of its own, unless nothing else can be tried.
     let is_other = |one: &Proposal| {
-        report.findings.iter().any(|finding| finding.severity > Severity::Note && asks(finding, one))
+        report.findings.iter().any(|finding| finding.severity > Severity::Note && one.addresses(finding))
     };
     let rest = rest.into_iter().filter(|one| of_first.is_empty() && is_other(one));
     fixes.extend(of_first.iter().copied().chain(rest).map(|proposal| fix(report, finding, proposal)));

@@ -83,9 +83,8 @@ impl<'a> Page<'a> {
         self.text += &screen::title(finding.severity, &finding.title, &finding.id);
         finding.seen().into_iter().for_each(|line| self.labelled("seen", line));
         self.labelled("why", &finding.why);
-        let of_nic = report.plans.iter().filter(|proposal| Some(&proposal.nic) == finding.nic.as_ref());
         let asked: Vec<&Proposal> =
-            of_nic.filter(|proposal| finding.plans.contains(&proposal.plan.name)).collect();
+            report.plans.iter().filter(|proposal| proposal.addresses(finding)).collect();
         if asked.is_empty() {
             self.labelled("fix", &finding.remedy);
             if !self.program.is_empty() {
