@@ -8,6 +8,7 @@ mod config;
 pub mod confirm;
 pub mod demo;
 pub mod doctor;
+mod elsewhere;
 pub mod explain;
 pub mod export;
 pub mod exporter;
@@ -56,7 +57,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 
@@ -204,11 +204,7 @@ pub fn main() -> ExitCode {
     };
     match cli.command {
         Some(chosen) => ended(run(cli.global, chosen)),
-        // A script that forgot the command gets an error.
-        None if output::is_interactive() => ended(overview::run(&cli.global)),
-        None => answered(
-            &command.error(ErrorKind::MissingSubcommand, "a command is missing; `rxlab help` lists them"),
-        ),
+        None => ended(overview::run(&cli.global)),
     }
 }
 

@@ -101,7 +101,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
     }
     let (report, tried) = seen?;
     if !global.json {
-        write!(out, "\n{}", findings::text(&report, findings::Detail::Screen, ""))?;
+        write!(out, "\n{}", findings::text(&report, None))?;
     }
     let is_hot = has_hotspot(&report);
     if !is_hot && kind == scene::Kind::Cheap && !global.json {

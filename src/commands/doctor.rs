@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::machine::{From, Source};
 use super::typed::sample_time;
-use super::{Global, files, look, output, place, plan, status};
+use super::{Global, elsewhere, files, look, output, place, plan, status};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::diagnose::{Finding, diagnose};
 use rxlab_advise::doctor::{self, Alerts, DoctorReport, Since};
@@ -14,8 +14,10 @@ use rxlab_base::grammar::sh;
 use rxlab_base::number::plural;
 use rxlab_base::units::{NicName, rfc3339};
 use rxlab_change::apply::{Live, State, TransactionStatus, ValueStatus};
-use rxlab_faces::report::findings::{self, Detail};
-use rxlab_faces::report::text::{clean, command_lines};
+use rxlab_faces::report::document::{Document, Part};
+use rxlab_faces::report::findings;
+use rxlab_faces::report::html;
+use rxlab_faces::report::text::clean;
 use rxlab_path::evidence::receiving;
 use rxlab_path::model::Rates;
 use rxlab_probe::Budget;
@@ -23,7 +25,7 @@ use rxlab_sys::LiveHost;
 
 /// Find out what is wrong with the receive path, why, and what to try
 ///
-/// Samples the counters twice. Prints as much as fits on a screen of 24 lines, the worst first; -v prints everything.
+/// Samples the counters twice. Prints the answer, a picture of the CPUs and what to do, on one screen; -v prints everything.
 /// Exit code 0: nothing to do, only notes (-) without a plan, or no verdict; 1: there are other findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -39,18 +41,29 @@ pub struct Args {
     /// Write the plan of this name, such as rps, as a file for `rxlab apply` and `rxlab trial`
     #[arg(long, value_name = "NAME=FILE", value_parser = plan_out)]
     plan_out: Option<(String, std::path::PathBuf)>,
+    /// Write the same as one HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<std::path::PathBuf>,
     /// Print everything: all evidence, all plans, each CPU that receives, and for every setting why it is or is not
     /// worth a trial
     #[arg(short, long)]
     verbose: bool,
     /// Sample repeatedly, each time for --for, until Ctrl-C; print a line when a finding appears or gets worse, and when
     /// it was milder or gone in two samples in a row. The exit code is that of the last sample
-    #[arg(long, conflicts_with_all = ["plan_out", "verbose", "snapshot", "at"])]
+    #[arg(long, conflicts_with_all = ["plan_out", "html", "verbose", "snapshot", "at"])]
     watch: bool,
     #[command(flatten)]
     cost: look::Cost,
     #[command(flatten)]
     from: From,
+}
+
+impl Args {
+    /// The command that prints everything about the same machine.
+    fn in_full(&self, program: &str) -> String {
+        let nic = self.nic.as_ref().map_or(String::new(), |nic| format!(" --nic {}", sh::word(nic.as_str())));
+        format!("{program} doctor -v{nic}{}", self.from.options())
+    }
 }
 
 fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
@@ -59,6 +72,7 @@ fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
+    args.html.as_deref().map_or(Ok(()), files::check)?;
     let source = Source::open(global, &args.from, args.length)?;
     let nic = args.nic.as_ref().or(args.interface.as_ref());
     source.check_nic(nic)?;
@@ -78,13 +92,20 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         }
         Err(error) => report.notes.insert(0, format!("values set by rxlab are unknown: {}", error.message)),
     }
-    let detail = if args.verbose { Detail::All } else { Detail::Screen };
-    let next = report.to_tune().filter(|_| matches!(source, Source::Live(_)) && output::is_interactive());
-    let next = next.map_or_else(String::new, |nic| {
-        command_lines("next: ", &format!("{} tune --nic {}", global.program(), sh::word(nic.as_str())))
+    (report.taken, report.recorded) = source.taken();
+    elsewhere::complete(global, &source, &mut report);
+    let program = global.program();
+    let printed = output::print(global, &report, || {
+        if args.verbose {
+            findings::everything(&report, &program)
+        } else {
+            findings::text(&report, Some(&args.in_full(&program)))
+        }
     });
-    let printed =
-        output::print(global, &report, || findings::text_before(&report, detail, &global.program(), &next));
+    if let Some(file) = &args.html {
+        let page = Document::new(vec![Part::Doctor(Box::new(report.clone()))]);
+        files::write(file, html::render(&page, Some(&program)).as_bytes())?;
+    }
     if let Some((name, file)) = &args.plan_out {
         write_plan(global, &report, name, file)?;
     }

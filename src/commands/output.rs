@@ -93,8 +93,8 @@ fn cannot_write(error: &serde_json::Error) -> CommandError {
 pub(crate) fn fit_terminal() {
     if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
         // A terminal that does not know its size reports 0.
-        if size.ws_col > 0 {
-            rxlab_faces::report::text::fit_terminal(size.ws_col.into());
+        if size.ws_col > 0 && size.ws_row > 0 {
+            rxlab_faces::report::text::fit_terminal(size.ws_col.into(), size.ws_row.into());
         }
     }
 }

@@ -21,6 +21,7 @@ mod trial;
 
 pub use lanes::picture;
 use markup::{Markup, typeset};
+use rxlab_advise::doctor::DoctorReport;
 use rxlab_base::number;
 
 use super::document::{Document, Part};
@@ -85,8 +86,17 @@ pub fn place(document: &Document) -> Option<String> {
     let mut parts = vec![host.hostname.clone(), format!("Linux {}", host.kernel)];
     if let Some(trial) = document.trials().next() {
         parts.extend([number::plural(trial.record.cpus, "CPU"), trial.record.started.clone()]);
+    } else if let Some(report) = document.parts.iter().find_map(doctors) {
+        parts.extend(report.taken.clone());
     }
     Some(parts.join(", "))
+}
+
+fn doctors(part: &Part) -> Option<&DoctorReport> {
+    match part {
+        Part::Doctor(report) => Some(report),
+        _ => None,
+    }
 }
 
 fn body(m: &mut Markup, document: &Document, program: Option<&str>, title: &str) {

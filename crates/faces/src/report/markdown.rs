@@ -1,7 +1,7 @@
 //! A report as Markdown, for a ticket: the story of the page in short.
 
 use super::document::{Document, Part, Trial};
-use super::findings::worst_first;
+use super::findings::{Answer, Bar, worst_first};
 use super::interference::{by, losers, who};
 use super::summary::Summary;
 use super::{html, validity, words};
@@ -116,16 +116,30 @@ fn metric(result: &MetricResult, call: &str) -> [String; 5] {
 }
 
 fn doctor(out: &mut String, report: &DoctorReport) {
+    let answer = Answer::new(report);
+    let bars: Vec<String> = answer.cpus.iter().map(Bar::text).chain(answer.packets.clone()).collect();
+    fence(out, &bars.join("  "));
+    out.push('\n');
+    for fact in &answer.facts {
+        *out += &format!("- {}: {}\n", fact.label, escape(&fact.text));
+    }
+    *out += &format!("- basis: {}\n", escape(&answer.basis));
+    for (index, fix) in answer.fixes.iter().enumerate() {
+        let risk = fix.risk.map_or(String::new(), |risk| format!(" (risk: {risk})"));
+        *out += &format!("\n{}. {}{risk}\n", index + 1, escape(&capitalized(&fix.action)));
+        fix.rough.iter().for_each(|rough| *out += &format!("\n   Rough: {}\n", escape(rough)));
+        fix.command.iter().for_each(|command| fence(out, command));
+    }
     for finding in worst_first(&report.findings) {
         *out += &format!("\n### {}\n\n{}\n\n", escape(&finding.title), escape(&capitalized(&finding.why)));
         finding.seen().into_iter().for_each(|line| *out += &format!("- {}\n", escape(line)));
-        *out += &format!("\nFix: {}\n", escape(&finding.remedy));
+        // Where a plan answers, the list of what to do has it.
+        if !report.has_plan(finding) {
+            *out += &format!("\nFix: {}\n", escape(&finding.remedy));
+        }
     }
     for path in &report.paths {
         *out += &format!("\n{}: {}\n", code(path.nic.as_str()), escape(&path.summary));
-    }
-    for proposal in &report.plans {
-        proposal.next.iter().for_each(|command| fence(out, command));
     }
 }
 
