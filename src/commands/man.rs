@@ -51,7 +51,7 @@ fn collect(command: &Command, name: &str, pages: &mut Pages) -> Result {
 /// The page of one command. clap_mangen puts what follows the help below `EXTRA`, and leaves values out of the synopsis.
 fn page(command: &Command, name: &str) -> Result<Vec<u8>> {
     let usage = command.clone().render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ").trim_start_matches(&name.replace('-', " ")).trim_start();
+    let usage = usage.trim_start_matches("Usage: ");
     let man = Man::new(command.clone().name(name.to_owned()).override_usage(usage.to_owned()));
     let mut page = Vec::new();
     man.render_title(&mut page)?;
@@ -109,7 +109,7 @@ mod tests {
             doctor.contains(".SH \"EXIT STATUS\"") && doctor.contains("interrupted, after restoring"),
             "{doctor}"
         );
-        assert!(doctor.contains("[OPTIONS] [NIC]"), "{doctor}");
+        assert!(doctor.contains("\\fBrxlab doctor\\fR [OPTIONS] [NIC]"), "{doctor}");
         assert!(page("rxlab-trial-run.1").contains("\\-\\-plan\\-only"));
         assert!(!pages.iter().any(|(name, _)| name == "rxlab-guard.1"), "hidden");
     }

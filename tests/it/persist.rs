@@ -107,6 +107,18 @@ fn edited_files_are_kept() {
 }
 
 #[test]
+fn a_rehearsal_installs_nothing() {
+    let tree = tree();
+    tree.rxlab(&SET).exits(0);
+    let text = tree.rxlab(&["persist", "--dry-run"]).says(0, "would write ");
+    assert!(text.contains("rxlab.service\n") && text.ends_with("nothing was changed\n"), "{text}");
+    assert_eq!(etc(&tree), BTreeMap::new());
+    tree.rxlab(&["persist"]).exits(0);
+    let text = tree.rxlab(&["persist", "--dry-run"]).says(0, "unchanged: ");
+    assert!(!text.contains("would write"), "{text}");
+}
+
+#[test]
 fn only_settings_that_can_hold_are_persisted() {
     let tree = tree();
     let persist = |text: &str| tree.rxlab(&["persist", "--plan", &tree.file("plan.toml", text)]).said();
