@@ -79,6 +79,6 @@ fn trials() -> Vec<CompletionCandidate> {
 }
 
 fn transactions() -> Vec<CompletionCandidate> {
-    let all = Store::new(Disk::new(&state())).all().unwrap_or_default();
+    let all = Store::new(Disk::new(state())).all().unwrap_or_default();
     plain(all.into_iter().filter(|entry| entry.is_open).map(|entry| entry.id))
 }

@@ -82,10 +82,8 @@ impl Entry {
 
     /// True if the words are among those of its terms, or are a name of the kernel in it.
     fn has(&self, wanted: &[String]) -> bool {
-        let terms: Vec<String> =
-            self.text.split("**").skip(1).step_by(2).flat_map(|term| words(term)).collect();
-        let names: Vec<String> =
-            self.text.split('`').skip(1).step_by(2).flat_map(|name| words(name)).collect();
+        let terms: Vec<String> = self.text.split("**").skip(1).step_by(2).flat_map(words).collect();
+        let names: Vec<String> = self.text.split('`').skip(1).step_by(2).flat_map(words).collect();
         contains(&terms, wanted) || contains(&names, wanted)
     }
 }
