@@ -36,7 +36,7 @@ enum State {
     /// The handshake of QUIC and TLS.
     Greeting,
     Opening(Work<Result<Open, ConnectionError>>),
-    Open(Open),
+    Open(Box<Open>),
 }
 
 struct Open {
@@ -97,7 +97,7 @@ impl Carrier for Http3 {
         match opening.as_mut().poll(&mut context()) {
             Poll::Pending => Ok(false),
             Poll::Ready(Ok(open)) => {
-                self.state = State::Open(open);
+                self.state = State::Open(Box::new(open));
                 self.link.0.borrow_mut().poll();
                 Ok(true)
             }
