@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use super::typed::{number_of, whole};
 use super::{Global, files, output, place};
 use crate::error::{CommandError, Kind, Result};
 use cpus::Cpus;
@@ -44,7 +45,7 @@ pub struct Args {
     /// udp-tracker://HOST:PORT/announce (or /scrape, /connect; BEP 15), dns://HOST/NAME?type=A
     url: Url,
     /// TCP connections, or UDP flows (source ports)
-    #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64)]
+    #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64, value_parser = number_of)]
     connections: usize,
     /// Outstanding requests per connection, or per flow of a load without --rate; with --http2 and --http3 streams
     #[arg(long, short, value_name = "D", visible_alias = "streams", default_value_t = 1)]
@@ -131,7 +132,7 @@ pub struct Args {
     duration: Option<Duration>,
     /// Send this many requests, and end when all are answered; without --for it takes as long as needed, but
     /// ends once the target is unreachable for 10 s
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     requests: Option<u64>,
     /// Run this long before measuring
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "requests")]

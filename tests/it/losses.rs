@@ -131,20 +131,20 @@ fn a_full_accept_queue_is_named_with_its_limit() {
 /// The kernel's limit on all tracked connections, restored when dropped.
 struct Limit(LiveHost, Vec<u8>);
 
-const LIMIT: &str = "proc/sys/net/netfilter/nf_conntrack_max";
+const CONNTRACK_MAX: &str = "proc/sys/net/netfilter/nf_conntrack_max";
 
 impl Limit {
     fn set(value: &str) -> Option<Self> {
         let host = LiveHost::open(Path::new("/")).expect("this machine");
-        let before = host.read(LIMIT).ok()?;
-        host.write(LIMIT, value.as_bytes()).ok()?;
+        let before = host.read(CONNTRACK_MAX).ok()?;
+        host.write(CONNTRACK_MAX, value.as_bytes()).ok()?;
         Some(Self(host, before))
     }
 }
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        self.0.write(LIMIT, &self.1).expect("put back");
+        self.0.write(CONNTRACK_MAX, &self.1).expect("put back");
     }
 }
 
