@@ -95,7 +95,7 @@ fn greet(
     socket.set_nonblocking(false).expect("set");
     socket.set_read_timeout(Some(PATIENCE)).expect("set");
     let raw = socket.try_clone().expect("another descriptor");
-    let is_plain = is_loose.load(Ordering::Relaxed) && random.next_u64() % 8 == 0;
+    let is_plain = is_loose.load(Ordering::Relaxed) && random.next_u64().is_multiple_of(8);
     match tls.filter(|_| !is_plain) {
         Some(tls) => {
             let session = ServerConnection::new(tls).expect("its settings are right");

@@ -1,6 +1,6 @@
 //! The kernel's own reasons for packets that it freed without delivering them (`enum skb_drop_reason`, since 5.17).
 //!
-//! Counters say how many packets were lost, and some where; a reason says why. It also exists for packets that nobody misses,
+//! Counters say how many packets were lost, and some where; a reason says why. It also exists for packets that no program misses,
 //! such as those to a port without a socket, so it explains a loss that a counter shows and proves none by itself.
 
 use serde::{Deserialize, Serialize};

@@ -103,12 +103,7 @@ impl Carrier for Http2 {
         }
     }
 
-    fn request(
-        &mut self,
-        head: Request<()>,
-        body: Bytes,
-        _context: &mut Context<'_>,
-    ) -> Result<ResponseFuture, Failure> {
+    fn request(&mut self, head: Request<()>, body: Bytes) -> Result<ResponseFuture, Failure> {
         let State::Open(open) = &mut self.state else { unreachable!("requests follow the opening") };
         let is_whole = body.is_empty();
         let (response, mut stream) = open.send.send_request(head, is_whole).map_err(failure)?;

@@ -36,7 +36,7 @@ enum State {
     /// The handshake of QUIC and TLS.
     Greeting,
     Opening(Work<Result<Open, ConnectionError>>),
-    Open(Open),
+    Open(Box<Open>),
 }
 
 struct Open {
@@ -50,8 +50,6 @@ type Work<T> = Pin<Box<dyn Future<Output = T>>>;
 pub(super) struct Head {
     link: Handle,
     work: Work<Result<(u16, Rest), StreamError>>,
-    /// What the work gave when the request was sent.
-    early: Option<Result<(u16, Rest), StreamError>>,
 }
 
 pub(super) struct Body {
@@ -99,7 +97,7 @@ impl Carrier for Http3 {
         match opening.as_mut().poll(&mut context()) {
             Poll::Pending => Ok(false),
             Poll::Ready(Ok(open)) => {
-                self.state = State::Open(open);
+                self.state = State::Open(Box::new(open));
                 self.link.0.borrow_mut().poll();
                 Ok(true)
             }
@@ -126,27 +124,14 @@ impl Carrier for Http3 {
         }
     }
 
-    fn request(
-        &mut self,
-        head: Request<()>,
-        body: Bytes,
-        context: &mut Context<'_>,
-    ) -> Result<Head, Failure> {
+    fn request(&mut self, head: Request<()>, body: Bytes) -> Result<Head, Failure> {
         let State::Open(open) = &self.state else { unreachable!("requests follow the opening") };
-        let mut work: Work<_> = Box::pin(exchange(open.send.clone(), head, body));
-        let early = match work.as_mut().poll(context) {
-            Poll::Pending => None,
-            Poll::Ready(response) => Some(response),
-        };
-        Ok(Head { link: self.link.clone(), work, early })
+        Ok(Head { link: self.link.clone(), work: Box::pin(exchange(open.send.clone(), head, body)) })
     }
 
     fn poll_head(head: &mut Head, context: &mut Context<'_>) -> Poll<Result<(u16, Body), Failure>> {
-        let polled = match head.early.take() {
-            Some(response) => Poll::Ready(response),
-            None => head.work.as_mut().poll(context),
-        };
         let link = &head.link;
+        let polled = head.work.as_mut().poll(context);
         polled
             .map_ok(|(status, rest)| (status, Body { link: link.clone(), rest }))
             .map_err(|error| failure(link, error))

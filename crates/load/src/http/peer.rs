@@ -16,6 +16,8 @@ use crate::spec::Spec;
 use rxlab_sys::datagrams::receive_trains;
 use rxlab_sys::socket::{choose_port_late, receive_buffer};
 
+/// What is said of a server that does not answer to QUIC.
+pub(super) const SILENCE: &str = "no answer to QUIC over UDP";
 /// Bytes that one receive returns at most (UDP_GRO).
 const LARGEST_TRAIN: usize = 64 * 1024;
 
@@ -61,7 +63,7 @@ impl Peer {
     /// The error of a peer that does not answer.
     pub(super) fn silence(&self) -> std::io::Error {
         match self.kind {
-            Kind::Udp => std::io::Error::new(ErrorKind::TimedOut, "no answer to QUIC over UDP"),
+            Kind::Udp => std::io::Error::new(ErrorKind::TimedOut, SILENCE),
             Kind::Tcp | Kind::Unix => Errno::TIMEDOUT.into(),
         }
     }

@@ -67,13 +67,8 @@ pub(super) trait Carrier: Sized {
     /// end.
     fn room(&mut self, outstanding: usize, most: usize) -> usize;
 
-    /// Sends a request on a new stream, with the next [`Carrier::poll`]. The waker of `context` is that of the stream.
-    fn request(
-        &mut self,
-        head: Request<()>,
-        body: Bytes,
-        context: &mut Context<'_>,
-    ) -> Result<Self::Head, Failure>;
+    /// A request on a new stream. It is sent by the first [`Carrier::poll_head`] and the [`Carrier::poll`] that follows.
+    fn request(&mut self, head: Request<()>, body: Bytes) -> Result<Self::Head, Failure>;
 
     /// The final status of the response, once it has arrived.
     fn poll_head(
@@ -149,8 +144,8 @@ enum Stream<C: Carrier> {
     Free,
     /// Requested before the connection was open.
     Queued,
-    /// No stream could be opened for it.
-    Failed(Failure),
+    /// Its end was found when it was sent.
+    Ended(Result<u16, Failure>),
     Head(C::Head),
     Body(u16, C::Body),
 }
@@ -342,10 +337,13 @@ impl<C: Carrier> Streams<C> {
             self.turn = self.turn.wrapping_add(1);
             let place = &mut self.slots[slot];
             place.check.begin();
-            let sent = carrier.request(head, messages.body(), &mut Context::from_waker(&place.waker));
-            place.stream = sent.map_or_else(Stream::Failed, Stream::Head);
-            // Its first look leaves its waker there.
-            place.waker.wake_by_ref();
+            let sent = carrier.request(head, messages.body());
+            place.stream = sent.map_or_else(|failure| Stream::Ended(Err(failure)), Stream::Head);
+            // Leaves its waker there, which wakes it when the response arrives.
+            if let Some(end) = place.advance() {
+                place.stream = Stream::Ended(end);
+                place.waker.wake_by_ref();
+            }
         }
     }
 
@@ -416,7 +414,7 @@ impl<C: Carrier> Slot<C> {
         loop {
             match &mut self.stream {
                 Stream::Free | Stream::Queued => return None,
-                Stream::Failed(failure) => return Some(Err(failure.clone())),
+                Stream::Ended(end) => return Some(end.clone()),
                 Stream::Head(head) => match C::poll_head(head, &mut context) {
                     Poll::Pending => return None,
                     Poll::Ready(Err(failure)) => return Some(Err(failure)),

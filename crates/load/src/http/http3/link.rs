@@ -19,7 +19,7 @@ use rustix::net::{SendFlags, send};
 use socket2::Socket;
 
 use crate::error_class::ErrorClass;
-use crate::http::peer::Peer;
+use crate::http::peer::{Peer, SILENCE};
 use crate::http::streams::{Turn, WINDOW};
 use crate::http::wire::Unopened;
 use crate::reasons::Failure;
@@ -254,6 +254,7 @@ impl Link {
             }
             let most = if self.sends_trains { TRAIN } else { 1 };
             let Some(transmit) = self.connection.poll_transmit(now, most, &mut self.out) else { return };
+            // Without ECN: the peer then reports none, and it is not used.
             self.segment = transmit.segment_size.unwrap_or(transmit.size);
         }
     }
@@ -307,7 +308,7 @@ impl End {
             End::Quic(error @ (ConnectionError::Reset | ConnectionError::ConnectionClosed(_))) => {
                 (ErrorClass::Reset, error.to_string())
             }
-            End::Quic(ConnectionError::TimedOut) => (ErrorClass::Closed, "no answer to QUIC".to_owned()),
+            End::Quic(ConnectionError::TimedOut) => (ErrorClass::Closed, SILENCE.to_owned()),
             End::Quic(error) => (ErrorClass::Closed, error.to_string()),
         };
         Failure::new(class, reason)
@@ -333,7 +334,7 @@ impl End {
                 answer(ErrorClass::Garbage, "the server does not speak QUIC version 1".to_owned())
             }
             End::Quic(ConnectionError::TimedOut) => {
-                (ErrorClass::Connect, std::io::Error::new(ErrorKind::TimedOut, "no answer to QUIC"))
+                (ErrorClass::Connect, std::io::Error::new(ErrorKind::TimedOut, SILENCE))
             }
             End::Quic(error) => answer(ErrorClass::Tls, error.to_string()),
         }
