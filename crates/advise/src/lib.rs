@@ -12,6 +12,7 @@
 //! assert!(diagnose(&Model::default(), &Rates::default()).is_empty(), "nothing is known, so nothing is said");
 //! ```
 
+mod decision;
 pub mod diagnose;
 pub mod doctor;
 pub mod family;
