@@ -14,7 +14,7 @@ use rxlab_setting::{Plan, Setting, set_of, trial_of, trial_of_plan};
 const SETTINGS: usize = 3;
 
 /// A plan that may be offered for an interface.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Candidate {
     /// The interfaces that it is for: the one that it was asked for, and others that are planned with it.
     nics: Vec<NicName>,
@@ -40,8 +40,8 @@ impl Candidate {
         self.outcome.as_ref().err().map(String::as_str)
     }
 
-    /// The proposal of it, with the command that tries it on the live traffic of the interface; `program` begins the command,
-    /// and empty makes none.
+    /// The proposal of it, with the command that tries it on the live traffic of the interface; `program` begins the command.
+    /// Without a program there is no command.
     pub(crate) fn proposal(&self, program: &str) -> Option<Proposal> {
         let (plan, nic) = (self.outcome.as_ref().ok()?.clone(), self.nics.first()?.clone());
         let settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
@@ -79,6 +79,22 @@ impl<'a> Decisions<'a> {
         &self.made[&key]
     }
 
+    /// The plan for a family of settings on an interface: of several, one that a finding asks for and that is offered, else one
+    /// that a finding asks for, else the last.
+    pub(crate) fn of_family(
+        &mut self,
+        findings: &[Finding],
+        nic: &NicName,
+        family: Family,
+    ) -> Option<PlanName> {
+        let of_family = PlanName::ALL.into_iter().filter(|name| name.family() == Some(family));
+        let all: Vec<PlanName> = of_family.collect();
+        let is_asked = |name: &PlanName| findings.iter().any(|finding| finding.asks(nic, *name));
+        let asked: Vec<PlanName> = all.iter().copied().filter(is_asked).collect();
+        let offered = asked.iter().copied().find(|name| self.of(nic, *name).is_offered());
+        offered.or(asked.first().copied()).or(all.last().copied())
+    }
+
     /// What the spreading planner leaves alone on an interface, one line each.
     pub(crate) fn unplanned(&mut self, nic: &NicName) -> &[String] {
         self.of(nic, PlanName::Rps);
@@ -89,7 +105,8 @@ impl<'a> Decisions<'a> {
     pub(crate) fn reject(&mut self, nic: &NicName, name: PlanName, why: &str) {
         for whole in PlanName::ALL.into_iter().filter(|whole| whole.parts().contains(&name)) {
             self.of(nic, whole);
-            self.made.entry((nic.clone(), whole)).and_modify(|made| made.outcome = Err(why.to_owned()));
+            let made = self.made.get_mut(&(nic.clone(), whole));
+            made.into_iter().for_each(|made| made.outcome = Err(why.to_owned()));
         }
     }
 
@@ -114,11 +131,10 @@ impl<'a> Decisions<'a> {
         let Spread { proposals, reasons } = spread(self.model, self.rates, Some(nic));
         for name in [PlanName::Rps, PlanName::Rfs, PlanName::RpsAndRfs] {
             let made = proposals.iter().find(|made| made.name() == Some(name));
-            let outcome =
-                made.map(|made| self.without_vain_prediction(nic, made.plan.clone())).ok_or_else(|| {
-                    let own = reasons.iter().find(|reason| reason.concerns(name)).or(reasons.first());
-                    own.map_or_else(String::new, |reason| reason.text().to_owned())
-                });
+            let outcome = made.map(|made| self.without_vain_prediction(made)).ok_or_else(|| {
+                let own = reasons.iter().find(|reason| reason.concerns(name)).or(reasons.first());
+                own.map_or_else(String::new, |reason| reason.text().to_owned())
+            });
             self.made.insert((nic.clone(), name), Candidate { nics: vec![nic.clone()], outcome });
         }
         let reasons = reasons.iter().map(ToString::to_string).collect();
@@ -127,7 +143,8 @@ impl<'a> Decisions<'a> {
 
     /// The plan without its prediction, if it hands on the packets of a queue with most of them: that is of many flows, and no
     /// mask splits one.
-    fn without_vain_prediction(&self, name: &NicName, mut plan: Plan) -> Plan {
+    fn without_vain_prediction(&self, made: &Proposal) -> Plan {
+        let (name, mut plan) = (&made.nic, made.plan.clone());
         let nic = self.model.nic(name).filter(|_| plan.prediction.is_some());
         let queue =
             nic.and_then(|nic| nic.rx.iter().find(|queue| is_alone_on_its_device(self.rates, nic, queue)));
@@ -142,9 +159,41 @@ impl<'a> Decisions<'a> {
     }
 }
 
-/// The plan for a family of settings on an interface: of several, the one that a finding asks for, else the last.
-pub(crate) fn plan_of(findings: &[Finding], nic: &NicName, family: Family) -> Option<PlanName> {
-    let of_family = || PlanName::ALL.into_iter().filter(|name| name.family() == Some(family));
-    let is_asked = |name: &PlanName| findings.iter().any(|finding| finding.asks(nic, *name));
-    of_family().find(is_asked).or_else(|| of_family().last())
+#[cfg(test)]
+mod tests {
+    use super::Decisions;
+    use crate::family::PlanName;
+    use rxlab_base::units::{Fact, NicName};
+    use rxlab_path::sketch::Sketch;
+
+    const SPREADING: [PlanName; 3] = [PlanName::Rps, PlanName::Rfs, PlanName::RpsAndRfs];
+
+    fn eth0() -> NicName {
+        "eth0".parse().expect("a name")
+    }
+
+    /// RFS was once left alone without a word, because the reason began with the name of RPS.
+    #[test]
+    fn what_is_not_offered_says_why() {
+        let threaded = Sketch::case_a().edit("eth0", |nic| nic.napi.threaded = Fact::Known(true));
+        let (model, rates) = threaded.build();
+        let mut decisions = Decisions::new(&model, &rates);
+        for name in SPREADING {
+            let why = decisions.of(&eth0(), name).why_not().expect("threads poll");
+            assert!(why.starts_with("eth0 is polled by kernel threads"), "{name}: {why}");
+        }
+        assert_eq!(decisions.of(&eth0(), PlanName::EvenTable).why_not(), Some("rss: nothing to change"));
+    }
+
+    #[test]
+    fn a_part_that_is_taken_back_takes_the_whole_along() {
+        let (model, rates) = Sketch::case_a().build();
+        let mut decisions = Decisions::new(&model, &rates);
+        let offered =
+            |decisions: &mut Decisions<'_>| SPREADING.map(|name| decisions.of(&eth0(), name).is_offered());
+        assert_eq!(offered(&mut decisions), [true; 3]);
+        decisions.reject(&eth0(), PlanName::Rfs, "a thread has no time");
+        assert_eq!(offered(&mut decisions), [true, false, false]);
+        assert_eq!(decisions.of(&eth0(), PlanName::Rfs).why_not(), Some("a thread has no time"));
+    }
 }

@@ -197,9 +197,9 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         settle(finding, &plans, &mut decisions);
     }
     // A plan that helps no finding is none.
-    plans.retain(|proposal| {
-        let parts = proposal.name().map_or(Vec::new(), |name| name.parts().to_vec());
-        parts.iter().all(|part| findings.iter().any(|finding| finding.asks(&proposal.nic, *part)))
+    plans.retain(|made| {
+        let is_asked = |part: &PlanName| findings.iter().any(|finding| finding.asks(&made.nic, *part));
+        made.name().is_some_and(|name| name.parts().iter().all(is_asked))
     });
     let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
     DoctorReport {
@@ -231,9 +231,11 @@ fn settle(finding: &mut Finding, proposals: &[Proposal], decisions: &mut Decisio
     let own = proposals.iter().filter(|made| made.addresses(finding));
     let helps = own.filter(|made| hot.is_none_or(|cpu| cools(&made.plan, cpu)));
     let plans: Vec<PlanName> = helps.filter_map(Proposal::name).collect();
-    let why_not = finding.plans.iter().find_map(|name| decisions.of(nic, *name).why_not().map(str::to_owned));
-    if let Some(why) = why_not.filter(|_| plans.is_empty() && finding.severity == Severity::Note) {
-        finding.remedy += &format!("; rxlab has no plan for it ({why})");
+    if plans.is_empty() && finding.severity == Severity::Note {
+        let mut asked = finding.plans.iter();
+        let why_not = asked.find_map(|name| decisions.of(nic, *name).why_not().map(str::to_owned));
+        finding.remedy +=
+            &why_not.map(|why| format!("; rxlab has no plan for it ({why})")).unwrap_or_default();
     }
     finding.plans = plans;
 }
@@ -574,7 +576,10 @@ mod tests {
         let rps = |sketch: Sketch| {
             let (model, rates) = sketch.build();
             let report = doctor(&model, &rates, "rxlab");
-            let planned = spread(&model, &rates, None).proposals.iter().any(|plan| plan.plan.name == "rps");
+            let proposals = spread(&model, &rates, None).proposals;
+            let planned = proposals.iter().any(|made| made.name() == Some(PlanName::Rps));
+            let named = report.findings.iter().any(|finding| finding.plans.contains(&PlanName::Rps));
+            assert_eq!(named, planned, "a finding names what is planned: {:?}", report.findings);
             let regime = report.regime.expect("there is traffic");
             let worth =
                 regime.knobs.into_iter().find(|worth| worth.knob == Family::Rps).expect("it is judged");

@@ -5,7 +5,7 @@
 //! settings that keep the link before those that reset it, and of equals that of [`Family::ALL`].
 
 use super::{CpuRegime, FamilyGain};
-use crate::decision::{Candidate, Decisions, plan_of};
+use crate::decision::{Candidate, Decisions};
 use crate::diagnose::Finding;
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, recipient, table_part};
 use crate::diagnose::places::{cores, forwards, full_readers, handed_over};
@@ -66,7 +66,7 @@ pub(super) fn judged(
     let crowd = movable(model, rates).find(|crowd| crowd.cpu == hot.cpu);
     let place = Place { model, rates, hot, nic, queue, crowd };
     let gain = |family| {
-        let name = plan_of(findings, &nic.name, family);
+        let name = decisions.of_family(findings, &nic.name, family);
         let asks = findings.iter().find(|finding| name.is_some_and(|name| finding.asks(&nic.name, name)));
         place.gain(family, name.map(|name| (name, decisions.of(&nic.name, name))), asks)
     };
