@@ -7,24 +7,29 @@
 //! mean rate of its batches of 5 ms without the fastest and slowest 5 %, and the loss of an arm is relative
 //! to nothing attached in the same block; its mean over the blocks has an interval of Student's t.
 //!
+//! Then the cost of counting the kernel's reasons for drops, for datagrams to a socket that is full: each is one.
+//!
 //! Two loads over a veth pair, the client on CPU 1: a datagram there and back with the server on the same
 //! CPU, which makes one softirq run per packet and never idles; and HTTP/1.1 pipelined 100 deep with the
 //! server on CPU 0. Needs root and an otherwise idle machine.
 
 #![allow(clippy::disallowed_methods)] // Starts the peers.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rxlab::lab::{Range, RangeSpec};
+use rxlab_base::units::CpuId;
 use rxlab_load::Session;
 use rxlab_load::servers::{Spec, Target};
-use rxlab_probe::{Budget, Programs, SoftirqTime};
+use rxlab_path::model::Model;
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_probe::{Budget, Programs, SoftirqTime, drop_reasons};
 use rxlab_stats::interval::t_quantile;
 use rxlab_stats::{self as stats, sd};
-use rxlab_sys::LiveHost;
+use rxlab_sys::{LiveHost, pin_thread};
 
 /// Batches of a slot, each with its own rate.
 const BATCHES: usize = 50;
@@ -163,6 +168,56 @@ fn main() {
         report(name, &rates);
     }
     drop(targets);
+    drops(blocks);
+}
+
+/// Sends to a full socket, alternately without and with a count of the kernel's reasons.
+fn drops(blocks: usize) {
+    let host = LiveHost::open(Path::new("/")).expect("the root is readable");
+    let model = Model::new(&Inventory::take(&host, Scope::Load));
+    let bound = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let (full, sender) = (bound(), bound());
+    let to = full.local_addr().expect("bound");
+    pin_thread(CpuId(1)).expect("two CPUs are there");
+    let per_second = || {
+        std::thread::sleep(SETTLE);
+        let (mut sent, began) = (0u32, Instant::now());
+        while began.elapsed() < BATCH * BATCHES as u32 {
+            sender.send_to(&[0; 64], to).expect("loopback");
+            sent += 1;
+        }
+        f64::from(sent) / began.elapsed().as_secs_f64()
+    };
+    per_second();
+    let counted = || {
+        std::thread::scope(|scope| {
+            let reasons = scope.spawn(|| {
+                pin_thread(CpuId(0)).expect("a CPU");
+                drop_reasons(&host, &model, 0.0, (Duration::from_secs(1), Budget::default()))
+            });
+            let rate = per_second();
+            assert!(reasons.join().expect("no panic").known().is_some(), "root may use eBPF");
+            rate
+        })
+    };
+    let pairs: Vec<(f64, f64)> = (0..blocks)
+        .map(|block| {
+            if block % 2 == 0 {
+                (per_second(), counted())
+            } else {
+                let with = counted();
+                (per_second(), with)
+            }
+        })
+        .collect();
+    let added: Vec<f64> = pairs.iter().map(|(without, with)| (1.0 / with - 1.0 / without) * 1e9).collect();
+    let (added, half) = interval(&added);
+    let without = mean(&pairs.iter().map(|(without, _)| *without).collect::<Vec<_>>());
+    println!(
+        "drops      {without:.0} /s without; counting a reason takes {added:.0} ns [{:.0} to {:.0}]",
+        added - half,
+        added + half
+    );
 }
 
 fn report(load: &str, rates: &[Vec<f64>]) {

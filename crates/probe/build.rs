@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs by the name of their file and of the object made of it.
-const PROGRAMS: [&str; 4] = ["handover", "net_rx", "softirq_time", "trace"];
+const PROGRAMS: [&str; 5] = ["drops", "handover", "net_rx", "softirq_time", "trace"];
 const HEADERS: [&str; 4] = ["accounts", "events", "kernel", "records"];
 const FOLDER: &str = "src";
 

@@ -101,7 +101,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
     }
     let (report, tried) = seen?;
     if !global.json {
-        write!(out, "\n{}", findings::text(&report, findings::Detail::Screen, ""))?;
+        write!(out, "\n{}", findings::text(&report, None))?;
     }
     let is_hot = has_hotspot(&report);
     if !is_hot && kind == scene::Kind::Cheap && !global.json {
@@ -116,7 +116,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
         let outcome = try_out(global, args, &mut scene, kind, proposal, stop)?;
         trial::put_back(&outcome)?;
         if !global.json {
-            writeln!(out, "\n{}", trial_text::render(&outcome.record))?;
+            writeln!(out, "\n{}", trial_text::render(&outcome.record, None))?;
         }
         records.push(outcome.record);
     }

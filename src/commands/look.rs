@@ -5,17 +5,16 @@ use std::time::{Duration, Instant};
 
 use super::machine::Source;
 use super::progress;
+use super::typed::SHORTEST_SAMPLE;
 use crate::error::{CommandError, Kind, Result};
-use rxlab_base::units::CpuId;
+use rxlab_base::units::{CpuId, Fact};
 use rxlab_path::evidence::{TRAFFIC, receive_time};
+use rxlab_path::ledger::Ledger;
 use rxlab_path::model::{Costs, CpuRates, IntervalError, Model, Rates};
 use rxlab_path::sample::{Counters, Inventory, Scope, busiest, losing_sockets};
-use rxlab_probe::{Budget, SoftirqTime, Windows, hand_over, stack_work};
+use rxlab_probe::{Budget, SoftirqTime, Windows, drop_reasons, hand_over, stack_work};
 use rxlab_record::snapshot::Snapshot;
 use rxlab_sys::{Host, allowed_cpus};
-
-/// CPU time is accounted in ticks of 10 ms: fewer than ten are too coarse.
-const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Bound on the cost of measuring softirq time.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -34,12 +33,11 @@ pub(super) fn look(
     budget: Budget,
     stop: &AtomicBool,
 ) -> Result<(Model, Rates)> {
-    long_enough(length)?;
     match source {
         Source::Live(host) => {
             let begun = Instant::now();
             let seen = with_costs(&**host, length, budget, stop)?;
-            if stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
+            if stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST_SAMPLE {
                 Err(CommandError::new(Kind::Interrupted, "interrupted before anything was measured"))
             } else {
                 Ok(seen)
@@ -54,15 +52,6 @@ pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<(Model, Rates)> {
     snapshot.interval().map_err(not_running)
 }
 
-/// Returns an error if a sample of `length` is too short.
-pub(super) fn long_enough(length: Duration) -> Result {
-    if length < SHORTEST {
-        Err(CommandError::usage("--for is too short to measure anything: give at least 100ms"))
-    } else {
-        Ok(())
-    }
-}
-
 /// Result of a command whose sample Ctrl-C may have cut short: its output is then of that shorter time.
 pub(super) fn ended(stop: &AtomicBool, ended: Result) -> Result {
     let is_cut = stop.load(Ordering::SeqCst);
@@ -73,7 +62,7 @@ pub(super) fn ended(stop: &AtomicBool, ended: Result) -> Result {
     }
 }
 
-/// Takes two samples and, unless `stop` is set, measures the cost of handing packets over.
+/// Takes two samples and, unless `stop` is set, measures the cost of handing packets over and the reasons of losses.
 pub(super) fn with_costs(
     host: &dyn Host,
     length: Duration,
@@ -81,8 +70,14 @@ pub(super) fn with_costs(
     stop: &AtomicBool,
 ) -> Result<(Model, Rates)> {
     let (model, rates) = for_a_while(host, length, budget, stop)?;
-    let costs = if stop.load(Ordering::SeqCst) { None } else { costs(host, &rates) };
-    Ok((model, Rates { costs, ..rates }))
+    if stop.load(Ordering::SeqCst) {
+        return Ok((model, rates));
+    }
+    let costs = costs(host, &rates);
+    let lost = Ledger::new(&model, &rates).per_second;
+    let drop_reasons =
+        if lost > 0.0 { drop_reasons(host, &model, lost, (length, budget)) } else { Fact::NotAsked };
+    Ok((model, Rates { costs, drop_reasons, ..rates }))
 }
 
 /// Age from which the inventory is taken again at the end of a sample. On a machine with thousands of interfaces it takes

@@ -14,7 +14,7 @@ use super::when::parse_when;
 use super::{Global, files, output};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::grammar::sh;
-use rxlab_base::units::{CpuMask, NicName, parse_size};
+use rxlab_base::units::{CpuMask, NicName, parse_size, rfc3339};
 use rxlab_path::model::{Identity, Model, Nic};
 use rxlab_path::sample::{Inventory, Scope};
 use rxlab_record::snapshot::{ArchiveError, Snapshot};
@@ -199,6 +199,14 @@ impl Source {
         match self {
             Source::Live(host) => &**host,
             Source::Snapshot(snapshot) => snapshot.last(),
+        }
+    }
+
+    /// Time of the machine's last counters, and whether it is a recording.
+    pub(super) fn taken(&self) -> (Option<String>, bool) {
+        match self {
+            Source::Live(_) => (Some(rfc3339(Timestamp::now())), false),
+            Source::Snapshot(snapshot) => (Some(snapshot.manifest.taken.clone()), true),
         }
     }
 

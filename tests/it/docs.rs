@@ -145,7 +145,8 @@ fn the_shipped_examples_are_those_of_the_page() {
 /// Pages show captured machines as printed by the program.
 #[test]
 fn pages_show_the_output_of_the_program() {
-    for (page, name, commands) in [("docs/show.md", "show", 3), ("docs/doctor.md", "hotspot", 2)] {
+    let pages = [("docs/show.md", "show", 3), ("docs/doctor.md", "hotspot", 2), ("README.md", "answer", 1)];
+    for (page, name, commands) in pages {
         let text = text(page);
         let shown = part(&text, name).trim_matches('`').trim();
         let compared = shown.split("$ rxlab ").skip(1).map(|block| {

@@ -148,6 +148,30 @@ fn a_container_missed_by_tuning_is_found() {
     assert_eq!(missed(), None, "all are");
 }
 
+/// It was "nothing to do" above the packets of the whole machine.
+#[test]
+fn packets_of_another_namespace_are_found_there() {
+    let _alone = quiet::alone();
+    let Some(range) = range(1) else { return };
+    let _flood = Flood::start(&range, CpuId(0), 16).expect("started");
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let look = |args: &[&str]| {
+        let words = [args, &["--json", "--for", "500ms"]].concat();
+        json::<Value>(&rxlab(state.path(), &words).output().expect("rxlab runs"))
+    };
+    let path = range.client.path();
+    let report = look(&["--netns", path.to_str().expect("text"), "doctor"]);
+    let elsewhere = &report["elsewhere"];
+    assert!(
+        elsewhere["place"].as_str().is_some_and(|place| place.contains(": srv0 receives ")),
+        "{report:#}"
+    );
+    let next: Vec<&str> = elsewhere["next"].as_str().expect("a command").split(' ').collect();
+    let there = look(&next[1..]);
+    assert!(there["load"]["received"].as_f64() > Some(1_000.0), "{next:?} {there:#}");
+    assert_eq!(there["elsewhere"], Value::Null);
+}
+
 /// The foreign program is another rxlab, with its own journal.
 #[test]
 fn values_reset_by_another_program_are_noted() {

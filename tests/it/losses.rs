@@ -3,19 +3,25 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rxlab::lab::Namespace;
 use rxlab_advise::diagnose::{Finding, Subject};
 use rxlab_advise::doctor::{DoctorReport, doctor};
+use rxlab_base::units::{CpuId, Fact};
+use rxlab_path::drop_reasons::DropReasons;
 use rxlab_path::ledger::Stage;
 use rxlab_path::model::{Model, Rates};
 use rxlab_path::sample::{Counters, Inventory, Scope, losing_sockets};
+use rxlab_probe::{Budget, drop_reasons};
 use rxlab_sys::datagrams::send_train;
-use rxlab_sys::{Host, LiveHost, enter_netns};
+use rxlab_sys::{Host, LiveHost, enter_netns, pin_thread};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+use crate::doctor::finding;
 use crate::lab::{host_in, inside};
-use crate::process::{Ended, wait_for};
+use crate::process::{Ended, json, rxlab, wait_for};
 use crate::{quiet, require};
 
 const IDS: [&str; 4] = ["interface-drops", "conntrack-full", "socket-drops", "listen-overflow"];
@@ -125,20 +131,20 @@ fn a_full_accept_queue_is_named_with_its_limit() {
 /// The kernel's limit on all tracked connections, restored when dropped.
 struct Limit(LiveHost, Vec<u8>);
 
-const LIMIT: &str = "proc/sys/net/netfilter/nf_conntrack_max";
+const CONNTRACK_MAX: &str = "proc/sys/net/netfilter/nf_conntrack_max";
 
 impl Limit {
     fn set(value: &str) -> Option<Self> {
         let host = LiveHost::open(Path::new("/")).expect("this machine");
-        let before = host.read(LIMIT).ok()?;
-        host.write(LIMIT, value.as_bytes()).ok()?;
+        let before = host.read(CONNTRACK_MAX).ok()?;
+        host.write(CONNTRACK_MAX, value.as_bytes()).ok()?;
         Some(Self(host, before))
     }
 }
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        self.0.write(LIMIT, &self.1).expect("put back");
+        self.0.write(CONNTRACK_MAX, &self.1).expect("put back");
     }
 }
 
@@ -287,6 +293,16 @@ fn lost(report: &DoctorReport) -> Vec<(Stage, &str, &str)> {
         .collect()
 }
 
+/// The queue of tbf that drops all but the first datagrams.
+const SLOW: &str = "qdisc add dev v0 root tbf rate 8kbit burst 1540 limit 1600";
+
+/// Has a filter of `w0`, which must have clsact, drop all.
+fn drop_at_w0(namespace: &Namespace) {
+    const SHOT: &str = "1,6 0 0 2";
+    let filter = ["filter", "add", "dev", "w0", "ingress", "bpf", "da", "bytecode", SHOT];
+    inside(namespace, "tc").args(filter).exits(0);
+}
+
 #[test]
 fn a_filter_that_drops_is_named_with_its_interface() {
     require::needs!(netns, program("tc", "tc", "-V"));
@@ -294,9 +310,7 @@ fn a_filter_that_drops_is_named_with_its_interface() {
     let namespace = pair();
     tc(&namespace, "qdisc add dev w0 clsact");
     assert_eq!(lost(&during(&namespace, || send(&namespace, 500))), [], "no filter yet");
-    const SHOT: &str = "1,6 0 0 2";
-    let filter = ["filter", "add", "dev", "w0", "ingress", "bpf", "da", "bytecode", SHOT];
-    inside(&namespace, "tc").args(filter).exits(0);
+    drop_at_w0(&namespace);
     let report = during(&namespace, || send(&namespace, 500));
     assert_eq!(lost(&report), [(Stage::Tc, "w0", "tc filters")]);
     assert!(report.load.ledger.in_words().ends_with("drops/s"), "{:?}", report.load.ledger);
@@ -308,7 +322,7 @@ fn a_queue_that_limits_a_veth_is_named() {
     require::needs!(netns, program("tc", "tc", "-V"));
     let _alone = quiet::alone();
     let namespace = pair();
-    tc(&namespace, "qdisc add dev v0 root tbf rate 8kbit burst 1540 limit 1600");
+    tc(&namespace, SLOW);
     let report = during(&namespace, || send(&namespace, 500));
     assert_eq!(lost(&report), [(Stage::Tc, "v0", "tc queues")]);
     only(&report, &[]);
@@ -353,4 +367,121 @@ fn a_namespace_without_losses_is_read_whole_and_clean() {
     // Other programs of this machine may overflow its backlogs.
     let own: Vec<_> = ledger.lines.iter().filter(|line| line.stage != Stage::Backlog).collect();
     assert!(own.is_empty(), "{own:?}");
+}
+
+/// Counts the reasons of a namespace for a second.
+fn reasons(namespace: &Namespace) -> DropReasons {
+    let host = host_in(namespace);
+    let model = Model::new(&Inventory::take(&host, Scope::Load));
+    match drop_reasons(&host, &model, 0.0, (Duration::from_secs(1), Budget::default())) {
+        Fact::Known(reasons) => reasons,
+        absent => panic!("{absent:?}"),
+    }
+}
+
+/// Runs `act` again and again, on CPU 0, until `look` returns.
+fn meanwhile<T>(mut act: impl FnMut() + Send, look: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin_thread(CpuId(0)).expect("pinned");
+            while !is_over.load(Ordering::SeqCst) {
+                act();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let seen = look();
+        is_over.store(true, Ordering::SeqCst);
+        seen
+    })
+}
+
+#[test]
+fn the_kernel_s_reason_has_its_interface_and_cpu_and_only_those_of_the_namespace() {
+    require::needs!(netns, bpf);
+    let (namespace, other) = (namespace(), namespace());
+    let ((reader, to), (sender, _)) = within(&namespace, || (bound(), bound()));
+    let send = || (0..50).for_each(|_| drop(sender.send_to(&[7; 1_000], to)));
+    // Fills the socket first.
+    (0..20).for_each(|_| send());
+    let elsewhere = || {
+        std::thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| reasons(&other));
+            (reasons(&namespace), elsewhere.join().expect("no panic"))
+        })
+    };
+    let (here, elsewhere) = meanwhile(send, elsewhere);
+    assert_eq!(elsewhere.packets, []);
+    let [freed] = &here.packets[..] else { panic!("{here:?}") };
+    assert_eq!((freed.reason.as_str(), freed.cpu), ("SOCKET_RCVBUFF", CpuId(0)), "{here:?}");
+    assert_eq!(freed.nic.as_ref().map(|nic| nic.as_str()), Some("lo"));
+    let dropped = u64::from(rxlab_sys::socket::dropped(&reader).expect("reported"));
+    assert!((1..=dropped).contains(&freed.packets), "{here:?}, {dropped} dropped by the socket");
+}
+
+#[test]
+fn a_filter_and_a_queue_have_their_own_reasons() {
+    require::needs!(netns, bpf, program("tc", "tc", "-V"));
+    let first_of = |namespace: &Namespace, nic: &str| {
+        let seen = meanwhile(|| send(namespace, 5), || reasons(namespace));
+        let of = seen.by_reason(|entry| entry.nic.as_ref().is_some_and(|name| name.as_str() == nic));
+        of.first().map_or(String::new(), |(reason, _)| (*reason).to_owned())
+    };
+    let filtered = pair();
+    tc(&filtered, "qdisc add dev w0 clsact");
+    drop_at_w0(&filtered);
+    assert_eq!(first_of(&filtered, "w0"), "TC_INGRESS");
+    let limited = pair();
+    tc(&limited, SLOW);
+    assert!(first_of(&limited, "v0").starts_with("QDISC_"));
+}
+
+/// A socket whose frames leave an interface with an EtherType that nothing here takes (IEEE 802: one for experiments).
+#[allow(unsafe_code)]
+fn unknown_protocol(host: &LiveHost, nic: &str) -> (Socket, SockAddr) {
+    const TYPE: u16 = 0x88b5;
+    const BROADCAST: [u8; 6] = [0xff; 6];
+    let ifindex = host.read_text(&format!("sys/class/net/{nic}/ifindex")).expect("an interface");
+    let ifindex: i32 = ifindex.trim().parse().expect("a number");
+    // struct sockaddr_ll of packet(7): family, protocol, interface, hardware and packet type, address.
+    let family = u16::try_from(std::ffi::c_int::from(Domain::PACKET)).expect("a small number").to_ne_bytes();
+    let address: Vec<u8> =
+        [&family[..], &TYPE.to_be_bytes(), &ifindex.to_ne_bytes(), &[0, 0, 0, 6], &BROADCAST, &[0; 2]]
+            .concat();
+    // SAFETY: the storage is larger than the address, and its length is that of the address.
+    let ((), to) = unsafe {
+        SockAddr::try_init(|storage, length| {
+            std::ptr::copy_nonoverlapping(address.as_ptr(), storage.cast(), address.len());
+            *length = u32::try_from(address.len()).expect("20 bytes");
+            Ok(())
+        })
+    }
+    .expect("an address");
+    (Socket::new(Domain::PACKET, Type::DGRAM, None).expect("root"), to)
+}
+
+#[test]
+fn an_unknown_protocol_is_the_cause_that_the_doctor_names() {
+    require::needs!(netns, bpf);
+    let namespace = pair();
+    let (socket, to) = within(&namespace, || unknown_protocol(&host_in(&namespace), "v0"));
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let send = || {
+        for _ in 0..20 {
+            socket.send_to(&[7; 64], &to).expect("sent");
+        }
+    };
+    let out = meanwhile(send, || {
+        let mut doctor = rxlab(state.path(), &["doctor", "--json", "--for", "1s"]);
+        doctor.arg("--netns").arg(namespace.path()).output().expect("rxlab runs")
+    });
+    let report = json(&out);
+    let found = finding(&report, "interface-drops").expect("found");
+    assert_eq!(found["nic"], "w0", "{found}");
+    assert!(
+        found["why"].as_str().expect("text").starts_with("no protocol of this machine takes them"),
+        "{found}"
+    );
+    let seen = found["evidence"].as_array().expect("a list").last().expect("some")["text"].to_string();
+    assert!(seen.contains("UNHANDLED_PROTO "), "{found}");
 }

@@ -1,12 +1,15 @@
 //! Findings, plans that address them, and the figures behind a clean result, as one value.
 
 mod alerts;
+mod left_out;
 mod path;
 mod queues;
 
 use serde::{Deserialize, Serialize};
 
 pub use alerts::{Alert, Alerts, Change};
+pub use left_out::CpusLeftOut;
+
 pub use path::{ReceivePath, busiest_paths};
 pub use queues::{NicQueues, QueuePath};
 
@@ -15,9 +18,12 @@ use crate::diagnose::regime::{FamilyGain, Regime, regime};
 use crate::diagnose::{Finding, Severity, ThreadRoom, diagnose, is_about_a_hot_cpu, thread_room};
 use crate::family::{Family, PlanName};
 use crate::plan::Proposal;
+use rxlab_base::grammar::sh;
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::{CpuId, NicName};
-use rxlab_path::evidence::{Headroom, TRAFFIC, headroom, loopback_share, receive_time, received, tier};
+use rxlab_path::evidence::{
+    Headroom, TRAFFIC, busy, headroom, loopback_share, receive_time, received, through_lo, tier,
+};
 use rxlab_path::ledger::Ledger;
 use rxlab_path::model::{Identity, Model, Nic, Rates};
 use rxlab_setting::{Plan, Risk};
@@ -32,6 +38,12 @@ pub struct DoctorReport {
     pub identity: Identity,
     /// Length of the sample in seconds.
     pub seconds: f64,
+    /// End of the sample, in UTC; `None` in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<String>,
+    /// True if the machine was read from a snapshot or a recording.
+    #[serde(default)]
+    pub recorded: bool,
     /// Load of the machine.
     pub load: Load,
     /// Effect of the last applied change; `None` without a change that recorded the state before it.
@@ -46,9 +58,18 @@ pub struct DoctorReport {
     pub regime: Option<Regime>,
     /// Plans that findings refer to and that would change something.
     pub plans: Vec<Proposal>,
+    /// Command that searches for the best setting on live traffic and covers the first plan; `None` if no search does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<String>,
+    /// CPUs that masks of these plans leave out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<CpusLeftOut>,
     /// Reason for no verdict on steering, if there is none: the absence of findings then proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// Where packets arrive, if the interfaces of this network namespace receive hardly any of the machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<Elsewhere>,
     /// Remarks, such as plans that were not made.
     pub notes: Vec<String>,
     /// Sources that were missing or broken, and what is unknown as a result.
@@ -64,6 +85,9 @@ pub struct Load {
     /// Its receive time, as a fraction of wall time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_time: Option<f64>,
+    /// Use of each CPU; empty if CPU times are unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<CpuUse>,
     /// Accuracy of the receive time: `exact`, `tick-sampled`, `accuracy unknown`.
     pub tier: String,
     /// Packets per second that interfaces other than `lo` receive.
@@ -86,6 +110,32 @@ pub struct Load {
     /// Headroom of the program whose one thread is saturated, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadRoom>,
+}
+
+/// Use of a CPU, as fractions of wall time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuUse {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Receive time, without hard interrupts.
+    pub receive: f64,
+    /// Time in which it was not idle.
+    pub busy: f64,
+}
+
+/// Packets that arrive in another network namespace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Elsewhere {
+    /// Packets per second of the machine that no interface of this namespace receives.
+    pub packets: f64,
+    /// The network namespace and the interface that receive most, if they were found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// Command that examines it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// Receive work before an applied change, and in this sample.
@@ -134,32 +184,41 @@ impl DoctorReport {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.findings/2";
 
-    /// The verdict without findings.
-    pub fn verdict(&self) -> &'static str {
-        if self.refused.is_some() {
-            "no verdict"
-        } else if self.is_worth_a_trial() {
-            "no finding, but settings are worth a trial"
-        } else if self.load.received < TRAFFIC {
-            "no traffic"
-        } else {
-            "nothing to do"
-        }
-    }
-
     /// True if a family of settings is worth a trial.
     pub fn is_worth_a_trial(&self) -> bool {
         self.regime.as_ref().is_some_and(Regime::has_trial)
     }
 
-    /// The interface on which a search on live traffic finds the best setting: its plans hand packets to other CPUs, and how
-    /// many and which are best depends on what a packet costs.
-    pub fn to_tune(&self) -> Option<&NicName> {
+    /// True if one of the plans is for a finding.
+    pub fn has_plan(&self, finding: &Finding) -> bool {
+        self.plans.iter().any(|proposal| proposal.addresses(finding))
+    }
+
+    /// The command that searches on live traffic, if that is the answer: how many CPUs are best, and which, depends on what a
+    /// packet costs. It tries nothing that stops traffic and nothing on two interfaces at once, so it does not cover a first plan
+    /// that does.
+    fn search(&self, program: &str) -> Option<String> {
         let searched = |gain: &FamilyGain| {
             gain.trial && matches!(gain.knob, Family::Rps | Family::Rfs | Family::IrqPlacement)
         };
         let is_searched = self.regime.as_ref().is_some_and(|regime| regime.knobs.iter().any(searched));
-        self.plans.first().map(|proposal| &proposal.nic).filter(|_| is_searched)
+        let is_covered = |Proposal { nic, plan, .. }: &Proposal| {
+            plan.settings.iter().all(|planned| {
+                let knob = planned.set.knob.as_str();
+                planned.set.target.nic().is_none_or(|of| of == nic)
+                    && matches!(knob, "rps" | "rfs" | "rfs_entries" | "irq_affinity" | "irqbalance")
+                    && planned.risk.is_none_or(|risk| risk == Risk::Safe)
+            })
+        };
+        if program.is_empty() || !is_searched {
+            return None;
+        }
+        match self.plans.first() {
+            Some(first) => {
+                is_covered(first).then(|| format!("{program} tune --nic {}", sh::word(first.nic.as_str())))
+            }
+            None => Some(format!("{program} tune")),
+        }
     }
 
     /// Keeps what concerns an interface and the devices that carry its packets, with a note that names these.
@@ -202,20 +261,28 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         made.name().is_some_and(|name| name.parts().iter().all(is_asked))
     });
     let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
-    DoctorReport {
+    let refused = refused(model, rates);
+    let mut report = DoctorReport {
         schema: DoctorReport::SCHEMA.to_owned(),
         identity: model.identity.clone(),
         seconds: rates.seconds,
+        taken: None,
+        recorded: false,
         load: load(model, rates),
         since: None,
         regime,
         paths: paths.map(|nic| ReceivePath::new(nic, model, rates)).collect(),
         findings,
+        left_out: left_out::of_plans(model, rates, &plans),
         plans,
-        refused: refused(model, rates),
+        tune: None,
+        elsewhere: elsewhere(model, rates, refused.is_some()),
+        refused,
         notes,
         gaps: rates.gaps.clone(),
-    }
+    };
+    report.tune = report.search(program);
+    report
 }
 
 /// True if a plan resets a link: of several, it is tried last.
@@ -281,6 +348,18 @@ fn refused(model: &Model, rates: &Rates) -> Option<String> {
     })
 }
 
+/// Packets per second that go up the stack, and neither an interface of this namespace nor `lo` receives.
+fn elsewhere(model: &Model, rates: &Rates, is_refused: bool) -> Option<Elsewhere> {
+    let all: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
+    let here = received(model, rates);
+    let packets = all - here - through_lo(model, rates);
+    (!is_refused && here < TRAFFIC && packets >= TRAFFIC).then_some(Elsewhere {
+        packets,
+        place: None,
+        next: None,
+    })
+}
+
 /// The interfaces that findings name, in order of appearance.
 fn concerned(findings: &[Finding]) -> Vec<&NicName> {
     let mut names: Vec<&NicName> = Vec::new();
@@ -299,6 +378,15 @@ fn load(model: &Model, rates: &Rates) -> Load {
     Load {
         busiest: busiest.map(|cpu| cpu.cpu),
         receive_time: busiest.map(receive_time),
+        cpus: rates
+            .cpus
+            .iter()
+            .map(|cpu| CpuUse {
+                cpu: cpu.cpu,
+                receive: receive_time(cpu),
+                busy: busy(cpu).max(receive_time(cpu)),
+            })
+            .collect(),
         tier: tier(rates).to_owned(),
         received: received(model, rates),
         packets: is_counted.then(|| rates.cpus.iter().map(|cpu| cpu.packets).sum()),
@@ -345,11 +433,19 @@ mod tests {
 
     #[test]
     fn a_search_is_the_answer_where_a_plan_hands_packets_over() {
-        let to_tune = |sketch| diagnosed(sketch).to_tune().map(ToString::to_string);
-        assert_eq!(to_tune(Sketch::case_a()).as_deref(), Some("eth0"));
+        let to_tune = |sketch| diagnosed(sketch).tune;
+        assert_eq!(to_tune(Sketch::case_a()).as_deref(), Some("rxlab tune --nic eth0"));
         assert_eq!(to_tune(Sketch::new(8).device("eth0", &[2])), None, "no traffic");
         let cheap = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.05, 4e4);
         assert_eq!(to_tune(cheap), None, "receive work cannot matter");
+        let two = Sketch::new(64).device("eth0", &[0, 1]).queue_traffic("eth0", &[2e5; 2]);
+        let two = two.driver("eth0", "virtio_net").queues_at_most("eth0", 32).all_receive("0-1", 0.95, 2e5);
+        let report = diagnosed(two);
+        assert_eq!(
+            (report.plans[0].plan.name.as_str(), report.tune),
+            ("full.channels", None),
+            "traffic would stop"
+        );
     }
 
     /// The plan that `gain` ranks first must be offered first.

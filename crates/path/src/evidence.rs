@@ -107,13 +107,21 @@ pub fn is_measured(rates: &Rates) -> bool {
     rates.exact_softirq_time == Some(true) || rates.softirq_timed.is_some()
 }
 
-/// The way softirq time was measured, for the end of an evidence line.
+/// The way softirq time was measured.
 pub fn tier(rates: &Rates) -> &'static str {
     match rates.exact_softirq_time {
         _ if rates.softirq_timed.is_some() => "timed by eBPF",
         Some(true) => "exact",
         Some(false) => "tick-sampled",
         None => "accuracy unknown",
+    }
+}
+
+/// What [`tier`] says, for a reader.
+pub fn tier_words(tier: &str) -> &str {
+    match tier {
+        "tick-sampled" => "rough: timer ticks",
+        other => other,
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::{LossKind, loss_kind};
+use crate::drop_reasons::DropReasons;
 use crate::model::{Fact, Model, Nic, NicKind, NicRates, Rates};
 use crate::sample::{COUNTERS, DEVICE_LOSSES, FILTERS, Meaning, VIRTUAL_LOSSES, reason};
 pub use crate::sample::{Stage, Unread};
@@ -25,6 +26,9 @@ pub struct Ledger {
     /// Lost packets and connections per second, each counted once: a lower bound, because several counters may have the
     /// same packet.
     pub per_second: f64,
+    /// The kernel's reasons for the packets that it freed after the sample.
+    #[serde(default)]
+    pub reasons: Fact<DropReasons>,
 }
 
 /// A counter that grew.
@@ -58,6 +62,9 @@ pub enum Verdict {
 /// Kinds of virtual interfaces that hand what they send to a receiver on this machine: the other end, a virtual
 /// machine, or, of an ifb, the stack. What others send and drop is not received by anyone here.
 const HANDING_OVER: [&str; 4] = ["veth", "netkit", "tun", "ifb"];
+
+/// Reasons in text.
+const REASONS: usize = 5;
 
 impl Ledger {
     /// The ledger of the interfaces in `model`, which must be of the same machine as the rates.
@@ -97,6 +104,7 @@ impl Ledger {
         // What a full backlog drops is also `rx_dropped` of the interface that it came by, of any namespace, and
         // `tx_dropped` of the other end of a veth.
         ledger.per_second = device + received.max(sent).max(backlog) + behind;
+        ledger.reasons = rates.drop_reasons.clone();
         ledger
     }
 
@@ -201,7 +209,11 @@ impl Ledger {
         let line = |(stage, sources): (Stage, Vec<String>)| {
             format!("drops, {stage}: not read: {}", sources.join(", "))
         };
-        stages.into_iter().map(line).collect()
+        let reasons = match &self.reasons {
+            Fact::Known(_) | Fact::NotAsked => None,
+            absent => Some(format!("drops: reasons of the kernel not counted: {}", reason(absent))),
+        };
+        stages.into_iter().map(line).chain(reasons).collect()
     }
 
     /// Counters that grew, one line for each stage: `socket: UdpRcvbufErrors 900/s`.
@@ -212,7 +224,9 @@ impl Ledger {
             let text = format!("{of}{} {}/s", line.counter, count(line.per_second));
             stages.entry(line.stage).or_default().push(text);
         }
-        stages.into_iter().map(|(stage, lines)| format!("{stage}: {}", lines.join(", "))).collect()
+        let counters = stages.into_iter().map(|(stage, lines)| format!("{stage}: {}", lines.join(", ")));
+        let reasons = self.reasons.known().map(|reasons| format!("reasons: {}", reasons.in_words(REASONS)));
+        counters.chain(reasons).collect()
     }
 }
 

@@ -25,6 +25,7 @@
 
 pub mod constraints;
 pub mod drivers;
+pub mod drop_reasons;
 pub mod evidence;
 pub mod ledger;
 pub mod model;

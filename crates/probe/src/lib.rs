@@ -18,6 +18,7 @@
 mod budget;
 mod class;
 mod counted;
+mod drops;
 mod exact;
 mod handover;
 mod inference;
@@ -40,6 +41,7 @@ pub mod trace;
 pub use budget::{Budget, BudgetError};
 pub use class::Class;
 pub use counted::{Moment, coarse};
+pub use drops::drop_reasons;
 pub use exact::exact;
 pub use handover::{hand_over, stack_work};
 pub use inference::{Inference, Method, Seen};

@@ -186,6 +186,24 @@ impl Prediction {
         is_useful(fits).then_some(fits)
     }
 
+    /// Describes the traffic that fits with the plan, in a few words; `None` if it may be as much as today.
+    pub fn capacity(&self) -> Option<String> {
+        if let Some(rate) = self.rate {
+            let times_now = rate.map(|rate| rate / self.packets);
+            return clears([1.0; 2], times_now)
+                .then(|| format!("{} today's packets get through", dashed(times_now)));
+        }
+        let as_it_runs = self.hottest_as_it_runs.min(self.headroom_before.machine);
+        let before = [as_it_runs, self.headroom_before.fits().max(as_it_runs)];
+        let fits = self.headroom_after.fits();
+        let after = self.range.map_or([fits; 2], |range| range.fits);
+        if clears(before, after) && (after[1] < before[0] || after[1] >= before[0] * MORE) {
+            return Some(format!("room for {} today's packets", dashed(after)));
+        }
+        (after[1] < before[0] * MORE && after[1] >= before[0] * (1.0 - CHANGE))
+            .then(|| "adds no capacity".to_owned())
+    }
+
     /// Describes the change in the traffic that the host can take; without figures if they are too uncertain to be of use.
     pub fn regime(&self) -> String {
         let as_it_runs = self.hottest_as_it_runs.min(self.headroom_before.machine);
@@ -202,10 +220,7 @@ impl Prediction {
             return "this spreads the load but adds no capacity".to_owned();
         }
         match (after[0] > before[1] * (1.0 + CHANGE), figures) {
-            (true, true) => format!("this lets the host take {instead}"),
-            (true, false) => {
-                "this adds capacity; how much cannot be predicted here, a trial tells".to_owned()
-            }
+            (true, _) => format!("this lets the host take {instead}"),
             (false, true) => {
                 format!("this may add capacity (only a trial can tell): the host can take {instead}")
             }
@@ -219,11 +234,11 @@ impl Prediction {
         let hottest = self.range.map_or([after.hottest; 2], |range| range.hottest);
         let machine = self.range.map_or([after.machine; 2], |range| range.machine);
         let now = [self.hottest_as_it_runs, before.hottest.max(self.hottest_as_it_runs)];
-        let mut text = format!(
-            "CPU {} saturates at {} today's traffic",
-            self.hottest.unwrap_or(self.cpu),
-            between(now, times)
-        );
+        let full = match between(now, times) {
+            today if today == times(1.0) => "is full at today's traffic".to_owned(),
+            more => format!("is full at {more} today's traffic"),
+        };
+        let mut text = format!("CPU {} {full}", self.hottest.unwrap_or(self.cpu));
         if is_useful(hottest) && self.rate.is_none() {
             text += &format!(", with {plan} CPU {} at {}", self.busiest, between(hottest, times));
         }
@@ -251,6 +266,17 @@ const WIDEST: f64 = 1.6;
 /// True for an interval that is narrow enough to be shown.
 fn is_useful([low, high]: [f64; 2]) -> bool {
     high <= low * WIDEST
+}
+
+/// True if one interval is above the other, or below, by more than rounding.
+fn clears(before: [f64; 2], after: [f64; 2]) -> bool {
+    after[0] > before[1] * (1.0 + CHANGE) || after[1] < before[0] * (1.0 - CHANGE)
+}
+
+/// `1.7-3.8x`, or one figure if both read the same.
+fn dashed(interval: [f64; 2]) -> String {
+    let [low, high] = interval.map(times);
+    if low == high { low } else { format!("{}-{high}", low.trim_end_matches('x')) }
 }
 
 /// `1.0x to 1.9x`, or one figure if both read the same.

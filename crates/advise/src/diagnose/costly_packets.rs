@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(
             found.seen(),
             [
-                "CPU 2: 95 % of its time in interrupts and softirqs for 11,000 packets/s: 86 us each; tick-sampled",
+                "CPU 2: 95 % of its time in interrupts and softirqs for 11,000 packets/s: 86 us each; rough: timer ticks",
                 "other softirqs on CPU 2, runs/s: TIMER 250",
             ]
         );

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use rxlab_base::number::{count, percent, precise_percent, times};
 use rxlab_base::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
-use rxlab_path::evidence::tier;
+use rxlab_path::evidence::{tier, tier_words};
 use rxlab_path::model::{Nic, ProcessRates, Rates};
 
 /// One item of evidence.
@@ -161,7 +161,7 @@ impl Evidence {
     /// The way its times were measured.
     pub(super) fn tier(&mut self, rates: &Rates) -> &'static str {
         self.measured = Some(tier(rates).to_owned());
-        tier(rates)
+        tier_words(tier(rates))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::figures::{Evidence, Subject};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, precise_percent};
+use rxlab_path::drop_reasons::{Reason, known};
 use rxlab_path::ledger::{Dropped, dropped};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
 
@@ -26,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "ring-overruns or backlog-drops has them, or they are few: frames of a protocol that this machine does not \
              speak count as dropped",
-    evidence: "packets dropped and received per second, statistics of the driver that grew",
+    evidence: "packets dropped and received per second, statistics of the driver that grew, the kernel's reasons",
     cause: "The driver had no memory for a packet or refused it, a tunnel could not queue or decrypt it, nothing here takes \
             its protocol or VLAN, or the other end of a veth or a tap was full.",
     remedy: "Find the reason: `ethtool -S` of the interface, or `perf trace -a -e skb:kfree_skb`, which names it from kernel \
@@ -35,6 +36,9 @@ pub(super) const RULE: Rule = Rule {
              net/core/gro_cells.c gro_cells_receive; drivers/net/veth.c veth_xmit; drivers/net/tun.c tun_net_xmit",
     check: Check::Nic(finding),
 };
+
+/// Reasons in the evidence.
+const SHOWN: usize = 3;
 
 /// Tunnels that queue what they unwrapped for a poll on the same CPU, at most `netdev_max_backlog` packets
 /// (gro_cells_init()).
@@ -65,7 +69,22 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!("{name}: {counter} {}/s", seen.packets(counter, *rate))
         })
     }));
-    let (why, remedy) = if is_sent && !nic.up {
+    let reasons = rates.drop_reasons.known().map(|freed| freed.of_interface(name)).unwrap_or_default();
+    if let [_, ..] = reasons[..] {
+        let seen = reasons
+            .iter()
+            .take(SHOWN)
+            .map(|(reason, packets)| format!("{reason} {}", count(*packets as f64)));
+        let text = format!(
+            "{name}: packets by the kernel's reason, right after the sample: {}",
+            seen.collect::<Vec<_>>().join(", ")
+        );
+        evidence.push(Evidence::fact(Subject::nic(nic), text));
+    }
+    let first = reasons.first().and_then(|(reason, _)| known(reason));
+    let (why, remedy) = if let Some(Reason { why, remedy: Some(remedy), .. }) = first {
+        ((*why).to_owned(), *remedy)
+    } else if is_sent && !nic.up {
         let why = "its other end is down, or no program has it open: nothing takes what is sent to it";
         (why.to_owned(), "set the other end up, or remove the route that leads there")
     } else if is_sent {
@@ -115,6 +134,8 @@ mod tests {
     use super::RULE;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
     use crate::diagnose::{Severity, diagnose};
+    use rxlab_base::units::{CpuId, Fact};
+    use rxlab_path::drop_reasons::{DropReasons, FreedPackets};
 
     fn host() -> Sketch {
         Sketch::new(4).device("eth0", &[0]).traffic("eth0", 6e4)
@@ -140,6 +161,30 @@ mod tests {
         assert!(queueing.why.contains("netdev_max_backlog"), "{queueing:?}");
         let driver = host().dropped("eth0", 900.0).counted("eth0", "rx_drops", 500.0).finding(&RULE);
         assert_eq!(driver.seen()[1], "eth0: rx_drops 500/s");
+    }
+
+    #[test]
+    fn the_kernel_s_reason_is_the_cause() {
+        let entry = |reason: &str, packets| FreedPackets {
+            nic: "eth0".parse().ok(),
+            cpu: CpuId(1),
+            reason: reason.to_owned(),
+            packets,
+        };
+        let freed = |packets| Fact::Known(DropReasons { seconds: 1.0, packets });
+        let because =
+            |packets| host().dropped("eth0", 900.0).measured(|rates| rates.drop_reasons = freed(packets));
+        let found =
+            because(vec![entry("SOCKET_RCVBUFF", 900), entry("UNHANDLED_PROTO", 20), entry("NOMEM", 3)])
+                .finding(&RULE);
+        assert!(found.why.starts_with("no protocol of this machine takes them"), "{found:?}");
+        let seen = found.seen().last().expect("evidence").to_string();
+        assert!(seen.ends_with("right after the sample: UNHANDLED_PROTO 20, NOMEM 3"), "{seen}");
+        // A reason of a later kernel is shown, and explains nothing.
+        let later = because(vec![entry("A_NEW_ONE", 5)]).finding(&RULE);
+        assert!(later.why.starts_with("its driver has no memory"), "{later:?}");
+        let elsewhere = because(vec![entry("SOCKET_RCVBUFF", 900)]).finding(&RULE);
+        assert_eq!(elsewhere.evidence.len(), 1, "the socket's own counter has those");
     }
 
     /// A veth counts as its own what its other end has no room for.

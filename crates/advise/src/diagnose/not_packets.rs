@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(
             found.seen(),
             [
-                "CPUs 0-1,3: 22 % of their time in softirqs, 2 % in hard interrupts, 20 packets/s each; tick-sampled",
+                "CPUs 0-1,3: 22 % of their time in softirqs, 2 % in hard interrupts, 20 packets/s each; rough: timer ticks",
                 "other softirqs on CPU 3, runs/s: TIMER 9,000",
             ]
         );

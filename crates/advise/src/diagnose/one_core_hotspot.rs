@@ -203,12 +203,22 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
                 plural(receive, "other"),
                 percent(mean)
             ),
-            _ => format!(
-                "CPU {cpu} does {} of receive work, {} busy; {}",
-                percent(hot.share),
-                percent(time.max(busy(hot.cpu))),
-                of_others(rates, cpu)
-            ),
+            _ => {
+                let does = match carrier.filter(|(nic, queue)| takes_all(model, rates, (nic, queue), cpu)) {
+                    Some((nic, _)) => ("receives", format!("all packets of {}", nic.name)),
+                    None => ("does", format!("{} of receive work", percent(hot.share))),
+                };
+                let others = of_others(rates, cpu);
+                match does {
+                    (does, what) if time >= FULL => format!("CPU {cpu} is full: it {does} {what}; {others}"),
+                    (does, what) => {
+                        format!(
+                            "CPU {cpu} {does} {what}, {} busy; {others}",
+                            percent(time.max(busy(hot.cpu)))
+                        )
+                    }
+                }
+            }
         },
         evidence: evidence(model, rates, hot, carrier),
         why,
@@ -222,21 +232,27 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
     }
 }
 
+/// True if every packet of the interface is received on this CPU: it has one queue, whose interrupt lands there, and no RPS.
+fn takes_all(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), cpu: CpuId) -> bool {
+    nic.kind == NicKind::Device
+        && nic.rx.len() == 1
+        && irq_cpus(queue, model, rates) == cpu.into()
+        && queue.rps_cpus.known().is_some_and(CpuMask::is_empty)
+}
+
 /// Time from which a part of a CPU's time is shown: it is not rounded to 0 %.
 const SHOWN: f64 = 0.005;
 
 /// Mean busy time below which CPUs count as idle.
 const IDLE: f64 = 0.1;
 
-/// `7 others idle`, `1 other 36 %`.
+/// `7 CPUs idle`, `1 CPU 36 % busy`, of the other CPUs.
 fn of_others(rates: &Rates, hot: CpuId) -> String {
     let others: Vec<f64> = rates.cpus.iter().filter(|cpu| cpu.cpu != hot).map(busy).collect();
     let mean = others.iter().sum::<f64>() / others.len().max(1) as f64;
     match (others.len(), mean < IDLE) {
-        (1, true) => "1 other idle".to_owned(),
-        (1, false) => format!("1 other {}", percent(mean)),
-        (count, true) => format!("{count} others idle"),
-        (count, false) => format!("{count} others {}", percent(mean)),
+        (count, true) => format!("{} idle", plural(count, "CPU")),
+        (count, false) => format!("{} {} busy", plural(count, "CPU"), percent(mean)),
     }
 }
 
@@ -389,7 +405,11 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
              them"
         ),
         None if nic.rx.len() == 1 => {
-            "one queue, no RPS: every packet is processed where its interrupt lands".to_owned()
+            let irq = match (&queue.irqs[..], irq_cpus(queue, model, rates)) {
+                ([irq], lands) if lands.len() == 1 => format!(", IRQ {} -> CPU {lands}", irq.number),
+                _ => String::new(),
+            };
+            format!("one queue{irq}, RPS off: nothing spreads the packets")
         }
         None if queues_here(model, rates, cpu) > 1 => {
             let queues = queues_here(model, rates, cpu);

@@ -303,7 +303,9 @@ mod tests {
         assert_eq!(busiest(&rates, &cpus("0-3")).map(|(cpu, _)| cpu), Some(CpuId(1)));
         let line = loaded(&model, &rates)[0].evidence(&rates).text;
         assert!(
-            line.ends_with("interrupt on CPU 1, 30 % of its time in interrupts and softirq (tick-sampled)"),
+            line.ends_with(
+                "interrupt on CPU 1, 30 % of its time in interrupts and softirq (rough: timer ticks)"
+            ),
             "{line}"
         );
     }

@@ -72,11 +72,11 @@ mod tests {
         assert_eq!(found.title, "all 20,000 packets/s of eth0 go through CPU 1");
         assert_eq!(
             found.seen(),
-            ["CPU 1: 15 % of its time in interrupts and softirq (tick-sampled), headroom 6.7x"]
+            ["CPU 1: 15 % of its time in interrupts and softirq (rough: timer ticks), headroom 6.7x"]
         );
         assert_eq!(
             host(4, &[1]).measured(|rates| rates.cpus[1].irq = 0.15).finding(&RULE).seen(),
-            ["CPU 1: 30 % of its time in interrupts and softirq (tick-sampled), headroom 3.3x"]
+            ["CPU 1: 30 % of its time in interrupts and softirq (rough: timer ticks), headroom 3.3x"]
         );
     }
 

@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(
             found.seen(),
             [
-                "CPU 5: 93 % of its time in softirqs (tick-sampled), ksoftirqd/5 ran 60 %",
+                "CPU 5: 93 % of its time in softirqs (rough: timer ticks), ksoftirqd/5 ran 60 %",
                 "40 packets/s and 40 NET_RX runs/s there",
                 "other softirqs on CPU 5, runs/s: BLOCK 41,000, TIMER 250",
             ]
@@ -183,7 +183,7 @@ mod tests {
         let found = disks(0.3).ksoftirqd(5, 0.9).finding(&RULE);
         assert_eq!(
             found.seen()[0],
-            "CPU 5: 30 % of its time in softirqs (tick-sampled), ksoftirqd/5 ran 90 %"
+            "CPU 5: 30 % of its time in softirqs (rough: timer ticks), ksoftirqd/5 ran 90 %"
         );
         let found = disks(0.93).measured(|rates| rates.cpus[5].other_softirqs.clear()).finding(&RULE);
         assert_eq!((found.evidence.len(), found.why.as_str()), (2, "most of it is not receive work"));

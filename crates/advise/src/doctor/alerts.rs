@@ -211,8 +211,8 @@ mod tests {
         let news = Alerts::default().update(&diagnose(&model, &rates), "2026-05-01T10:00:00Z");
         assert_eq!(
             news[0].in_one_line(),
-            "2026-05-01T10:00:00Z  appeared  critical  one-core-hotspot eth0: CPU 2 does 96 % of receive work, \
-             100 % busy; 7 others 79 %"
+            "2026-05-01T10:00:00Z  appeared  critical  one-core-hotspot eth0: CPU 2 is full: it \
+             receives all packets of eth0; 7 CPUs 79 % busy"
         );
         let line = serde_json::to_string(&news[0]).expect("JSON");
         assert!(line.starts_with(

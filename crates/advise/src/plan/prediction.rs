@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(prediction.to_string(), "CPU 2 98 -> 26 to 59 %, total +2 to +3 %");
         assert_eq!(
             prediction.room("rps"),
-            "CPU 2 saturates at 1.0x today's traffic; the whole machine at 1.2x, with rps at 1.2x: this spreads the load \
+            "CPU 2 is full at today's traffic; the whole machine at 1.2x, with rps at 1.2x: this spreads the load \
              but adds no capacity"
         );
     }
@@ -155,10 +155,7 @@ mod tests {
     fn a_full_cpu_of_an_idle_machine_held_the_host_back() {
         let (_, rates) = Sketch::new(8).receives(2, 0.98, 42_000.0).build();
         let prediction = of_a_device(&rates, "", "0-1,3-7").expect("work moves").at(42_000.0);
-        assert_eq!(
-            prediction.regime(),
-            "this adds capacity; how much cannot be predicted here, a trial tells"
-        );
+        assert_eq!(prediction.regime(), "this lets the host take 1.7x to 3.8x instead of 1.0x");
         assert!((prediction.most_after / prediction.most_before - 1.0 / 0.48).abs() < 0.01, "{prediction:?}");
     }
 
@@ -228,7 +225,7 @@ mod tests {
         assert!(range.fits[0] < 1.0 && range.fits[1] > 1.6, "{range:?}");
         assert_eq!(prediction.hottest_as_it_runs, 1.0, "what sends cannot leave");
         assert!(
-            prediction.room("rps").starts_with("CPU 0 saturates at 1.0x to 1.8x today"),
+            prediction.room("rps").starts_with("CPU 0 is full at 1.0x to 1.8x today"),
             "{}",
             prediction.room("rps")
         );

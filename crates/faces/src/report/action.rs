@@ -35,10 +35,6 @@ pub fn action(settings: &[Setting]) -> String {
         };
     }
     let same = settings.iter().all(|setting| setting.value == first.value);
-    let cpus = |value: &str| {
-        let one = !value.contains([',', '-']);
-        if one { format!("CPU {value}") } else { format!("CPUs {value}") }
-    };
     let to = if same { cpus(&first.value) } else { "CPUs of their own".to_owned() };
     match first.knob.as_str() {
         "rps" if same && first.value == "off" => {
@@ -50,6 +46,40 @@ pub fn action(settings: &[Setting]) -> String {
         _ if rest.is_empty() => format!("set {first}"),
         _ => format!("set {first} and {} more", rest.len()),
     }
+}
+
+/// The same for a reader in a hurry: `RPS to CPUs 0-1,3-7`.
+pub fn short(settings: &[Setting]) -> String {
+    let [first, rest @ ..] = settings else { return String::new() };
+    let is_same = rest.iter().all(|setting| setting.value == first.value);
+    let knobs = |names: &[&str]| settings.iter().all(|setting| names.contains(&setting.knob.as_str()));
+    let value = first.value.as_str();
+    if knobs(&["rps"]) {
+        let queues = if rest.is_empty() { String::new() } else { format!(" for {} queues", settings.len()) };
+        return match value {
+            "off" if is_same => format!("RPS off{queues}"),
+            _ if is_same => format!("RPS{queues} to {}", cpus(value)),
+            _ => format!("RPS{queues} to CPUs of their own"),
+        };
+    }
+    if knobs(&["irq_affinity"])
+        && let (false, Some(nic)) = (rest.is_empty(), first.target.nic())
+        && rest.iter().all(|setting| setting.target.nic() == Some(nic))
+    {
+        let to = if is_same { cpus(value) } else { "CPUs of their own".to_owned() };
+        return format!("move {} IRQs of {nic} to {to}", settings.len());
+    }
+    let is_off = settings.iter().any(|setting| ["0", "off"].contains(&setting.value.as_str()));
+    if knobs(&["rfs", "rfs_entries"]) && !is_off {
+        return "RFS: to the CPU that reads".to_owned();
+    }
+    action(settings)
+}
+
+/// `CPU 1`, `CPUs 2-3`.
+fn cpus(list: &str) -> String {
+    let many = if list.contains([',', '-']) { "s" } else { "" };
+    format!("CPU{many} {list}")
 }
 
 /// The action of arm B, capitalized; commands are unchanged.
@@ -118,6 +148,30 @@ mod tests {
         assert_eq!(
             said(&["ring_rx eth0 = 512", "gro eth0 = off", "lro eth0 = off"]),
             "set ring_rx eth0 = 512 and 2 more"
+        );
+    }
+
+    #[test]
+    fn settings_in_few_words() {
+        let short = |texts: &[&str]| {
+            let settings: Vec<_> = texts.iter().map(|text| text.parse().expect("a setting")).collect();
+            super::short(&settings)
+        };
+        assert_eq!(short(&["rps eth0/rx-0 = 0-1,3-7"]), "RPS to CPUs 0-1,3-7");
+        assert_eq!(short(&["rps eth0/rx-0 = 1", "rps eth0/rx-1 = 1"]), "RPS for 2 queues to CPU 1");
+        assert_eq!(
+            short(&["rps eth0/rx-0 = 1", "rps eth0/rx-1 = 2"]),
+            "RPS for 2 queues to CPUs of their own"
+        );
+        assert_eq!(short(&["rps eth0/rx-0 = off"]), "RPS off");
+        assert_eq!(
+            short(&["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"]),
+            "RFS: to the CPU that reads"
+        );
+        assert_eq!(short(&["irq_affinity eth0/rx-0 = 3"]), "move the interrupt of eth0/rx-0 to CPU 3");
+        assert_eq!(
+            short(&["irq_affinity eth0/rx-0 = 3", "irq_affinity eth0/rx-1 = 4"]),
+            "move 2 IRQs of eth0 to CPUs of their own"
         );
     }
 

@@ -1,100 +1,135 @@
-//! The doctor's report for a terminal of 80 columns: worst first; evidence, then cause, then fix.
-//!
-//! A screen holds 24 lines, one of them for the prompt. By default the report contains as much as fits and drops the
-//! least important parts first. Findings are dropped last.
+//! The doctor's report for a terminal: the answer first, as much of it as fits on a screen; on request everything else.
 //!
 //! The text always has colours; the output stream strips them where they are not wanted.
 
+mod answer;
+mod bars;
 mod overview;
 mod page;
 mod regime;
+mod screen;
 
+use anstyle::{AnsiColor, Style};
+
+use super::text::{BAD, CAUTION, NOTE, rows};
+pub use answer::{Answer, Fact, Fix, Other};
+pub use bars::Bar;
 pub use overview::overview;
-use page::{Page, Shown};
-pub use page::{mark, nothing, worst_first};
+use rxlab_advise::diagnose::regime::FamilyGain;
+use rxlab_advise::diagnose::{Finding, Severity};
+use rxlab_advise::doctor::{DoctorReport, Elsewhere};
+use rxlab_base::number::{count, percent};
+use rxlab_path::evidence::TRAFFIC;
 
-use rxlab_advise::doctor::DoctorReport;
-use rxlab_base::number::plural;
+const LABEL: Style = Style::new().dimmed();
 
-/// Lines of a screen, without the prompt.
-const ROWS: usize = 23;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// As much as fits on a screen.
-    Screen,
-    All,
+/// The answer on a screen; ends with a line break. `more` is the command that shows everything, if there is one.
+pub fn text(report: &DoctorReport, more: Option<&str>) -> String {
+    let answer = Answer::new(report);
+    let more = more.filter(|_| has_more(&answer));
+    screen::screen(&answer, rows(), more)
 }
 
-/// Levels, from the longest to the shortest.
-const LEVELS: [Shown; 6] = [
-    Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: true },
-    Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: false },
-    Shown { evidence: 2, why: true, fixes: 1, notes: false, knobs: false },
-    Shown { evidence: 1, why: false, fixes: 1, notes: false, knobs: false },
-    Shown { evidence: 0, why: false, fixes: 1, notes: false, knobs: false },
-    Shown { evidence: 0, why: false, fixes: 0, notes: false, knobs: false },
-];
-
-/// Renders the report; ends with a line break. `program` is the start of suggested commands: `rxlab` with its global
-/// options, or empty to show none.
-pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
-    text_before(report, detail, program, "")
+/// The answer, then everything else. `program` is the start of suggested commands: `rxlab` with its global options.
+pub fn everything(report: &DoctorReport, program: &str) -> String {
+    let rest = page::page(report, program) + &report.regime.as_ref().map_or(String::new(), regime::whole);
+    let gap = if rest.is_empty() { "" } else { "\n" };
+    screen::screen(&Answer::new(report), usize::MAX, None) + gap + &rest
 }
 
-/// The same before the lines `next`, which the screen has room for.
-pub fn text_before(report: &DoctorReport, detail: Detail, program: &str, next: &str) -> String {
-    let all = report.findings.len();
-    if detail == Detail::All {
-        let end = report.regime.as_ref().map_or(String::new(), regime::whole);
-        return Page::new(report, &LEVELS[0], all, program).text + &end + next;
+/// True if there is anything to read beyond the answer.
+fn has_more(answer: &Answer) -> bool {
+    answer.severity.is_some() || !answer.fixes.is_empty() || !answer.others.is_empty()
+}
+
+/// The mark before the title of a finding.
+pub fn mark(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "!!",
+        Severity::Warning => "!",
+        Severity::Note => "-",
     }
-    let rows = ROWS.saturating_sub(next.lines().count());
-    let rest = "`rxlab doctor -v` has the rest: evidence, causes, plans, notes";
-    let levels = LEVELS.iter().enumerate().map(|(index, shown)| {
-        let more = if index == 0 { "" } else { rest };
-        screen(report, shown, all, more, program)
-    });
-    let titles = LEVELS.last().expect("there are levels");
-    let fewer = (0..all).rev().map(|findings| {
-        let more = format!("`rxlab doctor -v` has {} and the rest", plural(all - findings, "more finding"));
-        screen(report, titles, findings, &more, program)
-    });
-    // A report without findings is a few lines.
-    levels
-        .chain(fewer)
-        .find(|text| text.lines().count() <= rows)
-        .unwrap_or_else(|| screen(report, titles, 0, "`rxlab doctor -v` has the rest", program))
-        + next
 }
 
-fn screen(report: &DoctorReport, shown: &Shown, findings: usize, more: &str, program: &str) -> String {
-    let mut page = Page::new(report, shown, findings, program);
-    page.text += &match &report.regime {
-        Some(found) if shown.knobs => regime::compact(found),
-        Some(found) => regime::summary(found),
-        None => String::new(),
-    };
-    if !more.is_empty() {
-        page.labelled("more", more);
+fn mark_style(severity: Option<Severity>) -> Style {
+    match severity {
+        Some(Severity::Critical) => BAD,
+        Some(Severity::Warning) => CAUTION,
+        Some(Severity::Note) => NOTE,
+        None => AnsiColor::Green.on_default(),
     }
-    page.text
+}
+
+/// The result where no finding calls for attention, with the figures behind it.
+pub fn nothing(report: &DoctorReport) -> String {
+    let load = &report.load;
+    if let Some(why) = &report.refused {
+        return format!("no verdict: {why}");
+    }
+    let worth = report.regime.iter().flat_map(|regime| &regime.knobs).filter(|gain| gain.trial);
+    let worth: Vec<&FamilyGain> = worth.collect();
+    if let (Some(regime), [_, ..]) = (&report.regime, &worth[..])
+        && let Some(hot) = regime.cpus.first()
+    {
+        let names: Vec<&str> = worth.iter().map(|gain| gain.knob.name()).collect();
+        let is = if names.len() == 1 { "is" } else { "are" };
+        return format!(
+            "CPU {} receives for {} of its time: {} {is} worth a trial",
+            hot.cpu,
+            percent(hot.receive),
+            names.join(" and ")
+        );
+    }
+    let lost = load.ledger.in_words();
+    if load.received < TRAFFIC && load.dropped < 1.0 {
+        return match &report.elsewhere {
+            Some(Elsewhere { packets, .. }) => format!(
+                "nothing to judge here: no interface of this network namespace receives the {} packets/s of this machine",
+                count(*packets)
+            ),
+            None if report.recorded => "no traffic in this recording: nothing to judge".to_owned(),
+            None => format!("no traffic ({} packets/s): nothing to judge", count(load.received)),
+        };
+    }
+    let figures =
+        [load.receive_time.map(|time| format!("busiest CPU {} in softirq", percent(time))), Some(lost)];
+    let figures: Vec<String> = figures.into_iter().flatten().collect();
+    format!("nothing to do: {}", figures.join(", "))
+}
+
+/// Findings by severity; within a severity, grouped by interface.
+pub fn worst_first(all: &[Finding]) -> Vec<&Finding> {
+    let first_of_nic = |finding: &&Finding| all.iter().position(|first| first.nic == finding.nic);
+    let mut findings: Vec<&Finding> = all.iter().collect();
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), first_of_nic(finding)));
+    findings
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Detail, ROWS, text};
+    use super::{Answer, Fix, everything, text};
+    use crate::report::document::{DATA, Document, Part};
     use crate::report::text::for_screen;
+    use crate::report::text::rows;
+    use crate::report::{html, markdown};
     use rxlab_advise::diagnose::Severity;
     use rxlab_advise::doctor::{DoctorReport, Since, diagnosed, doctor};
     use rxlab_path::sketch::Sketch;
 
     fn plain(sketch: Sketch) -> String {
-        shown(&diagnosed(sketch), Detail::All)
+        whole(&diagnosed(sketch))
     }
 
-    fn shown(report: &DoctorReport, detail: Detail) -> String {
-        let text = crate::report::text::plain(&text(report, detail, "rxlab"));
+    fn whole(report: &DoctorReport) -> String {
+        checked(&everything(report, "rxlab"))
+    }
+
+    fn shown(report: &DoctorReport) -> String {
+        checked(&text(report, Some("rxlab doctor -v")))
+    }
+
+    fn checked(text: &str) -> String {
+        let text = crate::report::text::plain(text);
         text.lines().for_each(|line| assert_eq!(line.trim_end(), line, "ends in spaces"));
         text
     }
@@ -106,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_screen_of_field_case_a() {
-        insta::assert_snapshot!(shown(&diagnosed(Sketch::case_a()), Detail::Screen));
+        insta::assert_snapshot!(shown(&diagnosed(Sketch::case_a())));
     }
 
     fn many() -> DoctorReport {
@@ -120,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_screen_of_several_findings() {
-        insta::assert_snapshot!(shown(&many(), Detail::Screen));
+        insta::assert_snapshot!(shown(&many()));
     }
 
     /// With any number of findings, the screen has the worst of them.
@@ -133,13 +168,15 @@ mod tests {
             finding.nic = (copies % 3 > 0).then(|| format!("eth{}", copies % 3).parse().expect("a name"));
             finding.title = format!("number {copies} of many{}", " findings".repeat(copies as usize % 12));
             report.findings.push(finding);
-            let text = shown(&report, Detail::Screen);
-            assert!(text.lines().count() <= ROWS, "{copies}: {text}");
+            let text = shown(&report);
+            assert!(text.lines().count() <= rows(), "{copies}: {text}");
+            let first = shown(&report).lines().next().unwrap_or_default().to_owned();
+            assert_eq!(first.starts_with("!!"), copies >= 6, "{text}");
             let titles: Vec<char> = text.lines().filter_map(|line| line.chars().next()).collect();
             let first_note = titles.iter().position(|mark| *mark == '-').unwrap_or(usize::MAX);
             let last_mark = titles.iter().rposition(|mark| *mark == '!').expect("the worst is there");
             assert!(last_mark < first_note, "{text}");
-            assert!(shown(&report, Detail::All).contains(&format!("number {copies} of many")));
+            assert!(whole(&report).contains(&format!("number {copies} of many")));
         }
     }
 
@@ -153,11 +190,11 @@ mod tests {
     fn an_unknown_limit_has_its_reason() {
         let mut report = doctor(&Sketch::case_a().build().0, &Sketch::case_a().build().1, "rxlab");
         (report.regime, report.plans) = (None, Vec::new());
-        let text = shown(&report, Detail::All);
-        assert!(text.contains("limit unknown: the interfaces receive fewer than 1,000 packets/s;"), "{text}");
+        let text = whole(&report);
+        assert!(text.contains("room   unknown: the interfaces receive fewer than 1,000 packets/s"), "{text}");
         report.refused = Some("packets of eth0 are received elsewhere".to_owned());
-        let text = shown(&report, Detail::All);
-        assert!(text.contains("limit unknown: packets of eth0 are received elsewhere;"), "{text}");
+        let text = whole(&report);
+        assert!(text.contains("note   no further verdict: packets of eth0 are received elsewhere"), "{text}");
     }
 
     #[test]
@@ -176,14 +213,14 @@ mod tests {
 
     #[test]
     fn many_queues_and_several_findings() {
-        insta::assert_snapshot!(shown(&many(), Detail::All));
+        insta::assert_snapshot!(whole(&many()));
     }
 
     #[test]
     fn a_quiet_machine() {
         let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).build();
         rates.gaps.push("no /proc/net/softnet_stat: drops and time squeezes are unknown".into());
-        let text = text(&doctor(&model, &rates, "rxlab"), Detail::Screen, "rxlab");
+        let text = text(&doctor(&model, &rates, "rxlab"), None);
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
         assert!(text.starts_with('\u{1b}'), "coloured before the edge strips it");
     }
@@ -193,12 +230,9 @@ mod tests {
     fn refused_if_receiving_threads_are_not_visible() {
         let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 4e5).build();
         rates.unseen = vec!["eth0".parse().expect("a name")];
-        let text = shown(&doctor(&model, &rates, "rxlab"), Detail::All);
-        assert!(text.starts_with("no verdict"), "{text}");
-        assert!(
-            text.contains("why   packets of eth0 are received by threads whose time is not visible"),
-            "{text}"
-        );
+        let text = whole(&doctor(&model, &rates, "rxlab"));
+        let verdict = "no verdict: packets of eth0 are received by threads whose time is not visible";
+        assert!(text.starts_with(verdict), "{text}");
     }
 
     /// It was once "nothing to do", above settings to try.
@@ -209,7 +243,11 @@ mod tests {
             plain(sketch.all_receive("2-3", 0.2, 8e4).all_receive("0-1", time, 8e4))
         };
         let busy = host(0.75);
-        assert!(busy.starts_with("no finding, but settings are worth a trial: busiest CPU 75 %"), "{busy}");
+        assert!(
+            busy.starts_with("CPU 0 receives for 75 % of its time: RPS and RFS are worth a trial"),
+            "{busy}"
+        );
+        assert!(busy.contains("   try    rxlab tune    (a few minutes; "), "{busy}");
         assert!(host(0.4).starts_with("nothing to do: busiest CPU 40 %"), "{}", host(0.4));
     }
 
@@ -226,7 +264,7 @@ mod tests {
             .for_each(|(finding, severity)| finding.severity = severity);
         let (model, rates) = Sketch::new(4).device("eth0", &[1]).build();
         for report in [report, doctor(&model, &rates, "rxlab")] {
-            let text = text(&report, Detail::All, "rxlab");
+            let text = everything(&report, "rxlab");
             assert_eq!(for_screen(&text, true), text);
         }
     }
@@ -237,6 +275,70 @@ mod tests {
         let sketch = sketch.traffic("eth0", 2e3).traffic("lo", 3e5).receives(0, 0.6, 3e5);
         let text = plain(sketch);
         assert!(text.contains("rfs-half-configured") && text.contains("no further verdict: 99 %"), "{text}");
+    }
+
+    /// Whoever has fifteen lines loses detail, not the answer.
+    #[test]
+    fn a_small_screen_has_the_answer_and_what_to_do() {
+        let answer = Answer::new(&diagnosed(Sketch::case_a()));
+        for rows in 4..24 {
+            let text = checked(&super::screen::screen(&answer, rows, Some("rxlab doctor -v")));
+            assert!(text.lines().count() <= rows, "{rows}: {text}");
+            assert!(text.starts_with("!! CPU 2 is full"), "{text}");
+            let least = [
+                (4, " 1 RPS to CPUs 0-1,3-7"),
+                (5, "   try    rxlab tune --nic eth0"),
+                (7, "2 ########## 98%"),
+                (8, "   why    one queue"),
+                (9, "   rough  CPU 2 at 26-59 %"),
+                (10, "   room   CPU 2: none"),
+                (11, " 2 RFS"),
+            ];
+            for (least, part) in least {
+                assert_eq!(text.contains(part), rows >= least, "{rows} lines, {part}: {text}");
+            }
+        }
+    }
+
+    /// The page once offered a trial that the screen did not, without the limit and the date.
+    #[test]
+    fn page_and_ticket_say_what_the_screen_says() {
+        for mut report in
+            [diagnosed(Sketch::case_a()), many(), diagnosed(Sketch::new(4).device("eth0", &[1]))]
+        {
+            report.taken = Some("2026-11-21T13:04:05Z".to_owned());
+            let answer = Answer::new(&report);
+            let document = Document::new(vec![Part::Doctor(Box::new(report.clone()))]);
+            let page = html::render(&document, Some("rxlab"));
+            let page =
+                page.split(DATA).next().unwrap_or_default().replace('\u{a0}', " ").replace('\u{2212}', "-");
+            let page = page
+                .replace('\u{2192}', "->")
+                .replace("&gt;", ">")
+                .replace("&#39;", "'")
+                .replace("&amp;", "&");
+            let ticket = markdown::render(&document, "rxlab").replace('\\', "");
+            // The first letter may be a capital.
+            let at = |whole: &str, text: &str| {
+                whole.find(&text[1..]).unwrap_or_else(|| panic!("no `{text}` in {whole}"))
+            };
+            for whole in [&page, &ticket] {
+                let of_fix = |fix: &Fix| [Some(fix.action.clone()), fix.rough.clone(), fix.command.clone()];
+                let fixes = answer.fixes.iter().flat_map(of_fix).flatten();
+                let facts = answer.facts.iter().map(|fact| fact.text.clone());
+                facts.chain(fixes).chain([answer.headline.clone(), answer.basis.clone()]).for_each(|text| {
+                    at(whole, &text);
+                });
+                let actions: Vec<usize> = answer.fixes.iter().map(|fix| at(whole, &fix.action)).collect();
+                assert!(actions.is_sorted(), "{whole}");
+                let trials = whole.matches("rxlab trial run").count() + whole.matches("rxlab tune").count();
+                assert_eq!(
+                    trials,
+                    answer.fixes.iter().filter(|fix| fix.command.is_some()).count(),
+                    "no other trial"
+                );
+            }
+        }
     }
 
     #[test]
@@ -257,11 +359,9 @@ mod tests {
             packets_before: 9_559.0,
             packets: 10_972.0,
         });
-        let line = "since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972 packets/s ";
-        for detail in [Detail::All, Detail::Screen] {
-            let said = shown(&report, detail);
-            assert!(said.replace('\n', " ").starts_with(line), "{said}");
-            assert!(detail == Detail::All || said.lines().count() <= 23, "{said}");
+        let line = "since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972";
+        for said in [whole(&report), shown(&report)] {
+            assert!(said.replace("\n         ", "").contains(line), "{said}");
         }
     }
 }

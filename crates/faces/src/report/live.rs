@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::findings::nothing;
 use rxlab_advise::diagnose::{Finding, Severity};
 use rxlab_advise::doctor::{Alert, Alerts, Load, doctor};
 use rxlab_advise::plan::Proposal;
@@ -48,7 +49,7 @@ pub struct LiveFrame {
     /// Open transactions of rxlab.
     pub applied: Arc<Applied>,
     /// The verdict if there are no findings.
-    pub verdict: &'static str,
+    pub verdict: String,
     /// Reason for no verdict on steering, if there is none.
     pub refused: Option<String>,
     /// Sources that were missing or broken, and what is unknown as a result.
@@ -178,8 +179,9 @@ impl LiveFrame {
                 .processes
                 .clone()
                 .map(|programs| programs.iter().map(|program| self::program(program, rates)).collect()),
-            verdict: report.verdict(),
-            load: report.load,
+            verdict: nothing(&report),
+            // The CPUs have rows of their own.
+            load: Load { cpus: Vec::new(), ..report.load },
             interference: None,
             findings: Arc::new(alerts.standing()),
             plans: Arc::new(report.plans),

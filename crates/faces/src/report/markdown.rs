@@ -1,7 +1,7 @@
 //! A report as Markdown, for a ticket: the story of the page in short.
 
 use super::document::{Document, Part, Trial};
-use super::findings::worst_first;
+use super::findings::{Answer, Bar, worst_first};
 use super::interference::{by, losers, who};
 use super::summary::Summary;
 use super::{html, validity, words};
@@ -11,6 +11,7 @@ use rxlab_base::number::{self, capitalized};
 use rxlab_base::units::Fact;
 use rxlab_probe::Interference;
 use rxlab_trial::effect::Effect;
+use rxlab_trial::outcome;
 use rxlab_trial::recommendation::Recommendation;
 use rxlab_trial::record::{AS_IS, MetricResult};
 
@@ -65,6 +66,11 @@ fn side_by_side(out: &mut String, document: &Document) {
 fn trial(out: &mut String, trial: &Trial, program: &str) {
     let record = &trial.record;
     let recommended = Recommendation::new(record, program);
+    let means = words::before_and_after(record).join(", ");
+    if !means.is_empty() {
+        *out += &format!("\n{}\n", escape(&capitalized(&means)));
+    }
+    words::price(record).iter().for_each(|price| *out += &format!("\nPrice: {}\n", escape(price)));
     *out += &format!("\n**Recommended:** {}\n", escape(&recommended.sentence()));
     recommended.command.iter().for_each(|command| fence(out, command));
     out.push('\n');
@@ -77,7 +83,11 @@ fn trial(out: &mut String, trial: &Trial, program: &str) {
     if let Some(analysis) = &record.analysis {
         *out += "\n";
         let heads = ["Metric", "A", "B", "Change [interval]", "Effect"];
-        *out += &table(&heads, analysis.metrics.iter().map(metric));
+        let calls = words::calls(&analysis.metrics, record.margin);
+        *out += &table(
+            &heads,
+            analysis.metrics.iter().zip(calls).map(|(result, (call, _))| metric(result, call)),
+        );
     }
     for checkpoint in &trial.checkpoints {
         let change = checkpoint.from_a.as_ref().map(|change| format!(", {}", change.in_words()));
@@ -97,24 +107,39 @@ fn trial(out: &mut String, trial: &Trial, program: &str) {
     *out += "\n</details>\n";
 }
 
-fn metric(result: &MetricResult) -> [String; 5] {
+fn metric(result: &MetricResult, call: &str) -> [String; 5] {
     let mean = |value: f64| if result.pairs > 0 { number::value(value) } else { "-".to_owned() };
     let title = words::metric(&result.metric);
     let change = result.effect.as_ref().map_or("-".to_owned(), Effect::in_words);
-    [title, mean(result.mean_a), mean(result.mean_b), change, words::call(result.call).to_owned()]
+    let (a, b) = outcome::means(result);
+    [title, mean(a), mean(b), change, call.to_owned()]
 }
 
 fn doctor(out: &mut String, report: &DoctorReport) {
+    let answer = Answer::new(report);
+    let bars: Vec<String> = answer.cpus.iter().map(Bar::text).chain(answer.packets.clone()).collect();
+    fence(out, &bars.join("  "));
+    out.push('\n');
+    for fact in &answer.facts {
+        *out += &format!("- {}: {}\n", fact.label, escape(&fact.text));
+    }
+    *out += &format!("- basis: {}\n", escape(&answer.basis));
+    for (index, fix) in answer.fixes.iter().enumerate() {
+        let risk = fix.risk.map_or(String::new(), |risk| format!(" (risk: {risk})"));
+        *out += &format!("\n{}. {}{risk}\n", index + 1, escape(&capitalized(&fix.action)));
+        fix.rough.iter().for_each(|rough| *out += &format!("\n   Rough: {}\n", escape(rough)));
+        fix.command.iter().for_each(|command| fence(out, command));
+    }
     for finding in worst_first(&report.findings) {
         *out += &format!("\n### {}\n\n{}\n\n", escape(&finding.title), escape(&capitalized(&finding.why)));
         finding.seen().into_iter().for_each(|line| *out += &format!("- {}\n", escape(line)));
-        *out += &format!("\nFix: {}\n", escape(&finding.remedy));
+        // Where a plan answers, the list of what to do has it.
+        if !report.has_plan(finding) {
+            *out += &format!("\nFix: {}\n", escape(&finding.remedy));
+        }
     }
     for path in &report.paths {
         *out += &format!("\n{}: {}\n", code(path.nic.as_str()), escape(&path.summary));
-    }
-    for proposal in &report.plans {
-        proposal.next.iter().for_each(|command| fence(out, command));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The result of each part of a report: one plain sentence, for the top of a page and of a ticket.
 
 use super::document::Part;
-use super::findings::{self, worst_first};
+use super::findings::Answer;
 use super::words::{self, Tone};
 use super::{action, blocks_text, compare, interference, trace};
 use rxlab_advise::doctor::DoctorReport;
@@ -77,20 +77,13 @@ fn tone_of_blocks(record: &BlocksRecord) -> Tone {
 }
 
 fn doctor(report: &DoctorReport) -> Summary {
-    let worst = worst_first(&report.findings);
-    let (sentence, tone) = match worst.first() {
-        Some(finding) => (format!("{}.", finding.title), words::severity_tone(finding.severity)),
-        None => {
-            let tone = if report.refused.is_some() { Tone::Caution } else { Tone::Neutral };
-            (format!("{}.", capitalized(&findings::nothing(report))), tone)
-        }
-    };
+    let answer = Answer::new(report);
     Summary {
         heading: format!("Findings on {}", report.identity.hostname),
         name: "doctor".to_owned(),
         call: number::plural(report.findings.len(), "finding"),
-        sentence,
-        tone,
+        sentence: format!("{}.", capitalized(&answer.headline)),
+        tone: answer.tone,
     }
 }
 

@@ -24,17 +24,28 @@ pub const WIDTH: usize = 80;
 /// read.
 const BOUNDS: (usize, usize) = (40, 120);
 
-static COLUMNS: OnceLock<usize> = OnceLock::new();
+/// Fewest lines of the layout.
+const LEAST_ROWS: usize = 8;
+
+/// Lines of a screen without a terminal, and at most: what fits a small one is read at a glance.
+const HEIGHT: usize = 24;
+
+static SIZE: OnceLock<(usize, usize)> = OnceLock::new();
 
 /// Columns available to a line: [`WIDTH`], or the terminal's.
 pub fn columns() -> usize {
-    *COLUMNS.get().unwrap_or(&WIDTH)
+    SIZE.get().map_or(WIDTH, |(columns, _)| *columns)
 }
 
-/// Sets the layout of all text to a terminal of `columns`. Only the first call has an effect; call it before anything
-/// is printed.
-pub fn fit_terminal(columns: usize) {
-    let _ = COLUMNS.set(columns.clamp(BOUNDS.0, BOUNDS.1));
+/// Lines of a screen, without that of the prompt.
+pub fn rows() -> usize {
+    SIZE.get().map_or(HEIGHT, |(_, rows)| *rows) - 1
+}
+
+/// Sets the layout of all text to a terminal of `columns` and `rows`. Only the first call has an effect; call it before
+/// anything is printed.
+pub fn fit_terminal(columns: usize, rows: usize) {
+    let _ = SIZE.set((columns.clamp(BOUNDS.0, BOUNDS.1), rows.clamp(LEAST_ROWS, HEIGHT)));
 }
 
 pub const STRONG: Style = Style::new().bold();

@@ -30,11 +30,7 @@ pub(super) fn line(finding: &Finding, width: usize, look: Look) -> Line<'static>
 pub(super) fn list(app: &App, frame: &LiveFrame, width: usize, look: Look) -> Vec<Line<'static>> {
     let findings = app.findings(frame);
     if findings.is_empty() {
-        let text = match &frame.refused {
-            Some(why) => format!("{}: {why}", frame.verdict),
-            None => frame.verdict.to_owned(),
-        };
-        return wrap(&text, width).into_iter().map(Line::from).collect();
+        return wrap(&frame.verdict, width).into_iter().map(Line::from).collect();
     }
     findings.into_iter().map(|finding| line(finding, width, look)).collect()
 }

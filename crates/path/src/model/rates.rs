@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::drop_reasons::DropReasons;
 use crate::sample::{LosingSocket, LossRates, ProcessRates};
 use rxlab_base::units::{CpuId, Fact, IrqId, NicName, find_by_name};
 
@@ -51,6 +52,9 @@ pub struct Rates {
     /// Public sockets that had no room for packets or connections, most losses first.
     #[serde(default)]
     pub losing: Fact<Vec<LosingSocket>>,
+    /// The kernel's reasons for losses; not asked without losses, on files, and of a recorded machine.
+    #[serde(default)]
+    pub drop_reasons: Fact<DropReasons>,
 }
 
 /// Accuracy of softirq time measured by eBPF programs in windows.

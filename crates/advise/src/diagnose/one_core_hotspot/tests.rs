@@ -10,11 +10,11 @@ use rxlab_path::model::{Fact, IrqRates, SoftirqTimed};
 #[test]
 fn field_case_a_names_cpu_queue_and_interrupt() {
     let finding = Sketch::case_a().finding(&RULE);
-    assert_eq!(finding.title, "CPU 2 does 96 % of receive work, 100 % busy; 7 others 79 %");
+    assert_eq!(finding.title, "CPU 2 is full: it receives all packets of eth0; 7 CPUs 79 % busy");
     assert_eq!(finding.severity, Severity::Critical);
     assert_eq!(finding.nic.as_ref().expect("a NIC").as_str(), "eth0");
     assert!(finding.seen().iter().any(|line| line.contains("IRQ 41 -> CPU 2")), "{:?}", finding.evidence);
-    assert!(finding.why.starts_with("one queue, no RPS"));
+    assert!(finding.why == "one queue, IRQ 41 -> CPU 2, RPS off: nothing spreads the packets");
 }
 
 /// Published state after the fix: CPU 2 at 48.51 %, the others 24 to 33 %.
@@ -49,7 +49,7 @@ fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
 fn two_cpus_and_a_veth() {
     let veth = || Sketch::new(2).veth("veth0").traffic("veth0", 2.7e5);
     let finding = veth().receives(0, 0.45, 2.7e5).finding(&RULE);
-    assert_eq!(finding.title, "CPU 0 does 99 % of receive work, 47 % busy; 1 other idle");
+    assert_eq!(finding.title, "CPU 0 does 99 % of receive work, 47 % busy; 1 CPU idle");
     assert!(finding.why.contains("on the CPU that sends them"));
     veth().receives(0, 0.45, 1.8e5).receives(1, 0.2, 0.9e5).silent(&RULE, "two thirds on one of two");
 }

@@ -25,7 +25,7 @@ fn a_server_of_one_thread() {
         found.seen(),
         [
             "redis-server (800), thread 900: ran 99.0 % of the time, waited 0.1 % of it for a CPU; on CPU 2",
-            "CPU 2: 0.5 % of its time in interrupts and softirqs (tick-sampled)",
+            "CPU 2: 0.5 % of its time in interrupts and softirqs (rough: timer ticks)",
             "UDP port 6379: 200,704 and 212,992 bytes waiting to be read in the two samples",
             "headroom of redis-server: 1.0x of the current traffic; it cannot use the idle time of other \
              CPUs",

@@ -1,51 +1,48 @@
 //! A machine's receive path in about ten lines, and the commands to type next.
 
-use super::{LEVELS, Page};
+use super::{Answer, screen};
 use crate::report::text::{STRONG, paragraph, styled};
 use rxlab_advise::doctor::{DoctorReport, ReceivePath};
 use rxlab_base::number::plural;
 
-/// Findings that are named; the others are counted.
-const FINDINGS: usize = 3;
+/// Lines of all of it.
+const ROWS: usize = 10;
 
 /// Renders the overview; ends with a line break. `paths` are the interfaces that receive most, `applied` is the number
 /// of changes by rxlab that are in force, and `program` begins the suggested commands.
 pub fn overview(report: &DoctorReport, paths: &[ReceivePath], applied: usize, program: &str) -> String {
     let identity = &report.identity;
-    let hostname = format!("{}  ", styled(STRONG, &identity.hostname));
-    let mut text = paragraph(&hostname, &format!("Linux {}", identity.kernel));
-    for path in paths.iter().filter(|path| !report.paths.iter().any(|headed| headed.nic == path.nic)) {
-        text += &paragraph(&format!("{}  ", styled(STRONG, path.nic.as_str())), &path.summary);
+    let mut head = paragraph(
+        &format!("{}  ", styled(STRONG, &identity.hostname)),
+        &format!("Linux {}{}", identity.kernel, in_force(applied)),
+    );
+    let foot = foot(applied, program);
+    let room = ROWS.saturating_sub(head.lines().count() + foot.lines().count());
+    let answer = screen::screen(&Answer::new(report), room, None);
+    // The interfaces have the lines that the answer leaves.
+    let mut left = room.saturating_sub(answer.lines().count());
+    for path in paths {
+        let lines = paragraph(&format!("{}  ", styled(STRONG, path.nic.as_str())), &path.summary);
+        let taken = lines.lines().count();
+        if taken > left {
+            break;
+        }
+        left -= taken;
+        head += &lines;
     }
-    let titles = LEVELS.last().expect("there are levels");
-    let mut page = Page::new(report, titles, FINDINGS, "");
-    if report.findings.len() > FINDINGS {
-        page.labelled("more", &plural(report.findings.len() - FINDINGS, "more finding"));
-    }
-    text += &page.text;
-    if applied > 0 {
-        text += &paragraph("", &format!("{} by rxlab in force", plural(applied, "change")));
-    }
-    text.push('\n');
-    for (command, what) in next(report, applied) {
-        text += &paragraph(&format!("  {program} {command:<7} "), what);
-    }
-    text
+    head + &answer + &foot
 }
 
-/// The commands that a user is likely to want next, each with what it shows.
-fn next(report: &DoctorReport, applied: usize) -> Vec<(&'static str, &'static str)> {
-    let doctor = if report.findings.is_empty() {
-        "the figures behind this, sampled for 5 s"
-    } else {
-        "evidence, causes and what to try, sampled for 5 s"
-    };
-    let mut commands = vec![("doctor", doctor), ("show", "queues, interrupts, CPUs and RPS masks")];
-    if applied > 0 {
-        commands.push(("status", "what is applied, and whether it still holds"));
-    }
-    commands.push(("help", "all commands"));
-    commands
+fn in_force(applied: usize) -> String {
+    if applied > 0 { format!(", {} by rxlab in force", plural(applied, "change")) } else { String::new() }
+}
+
+/// The commands that a user is likely to want next.
+fn foot(applied: usize, program: &str) -> String {
+    let commands =
+        ["doctor", "show", "status", "help"].into_iter().filter(|name| applied > 0 || *name != "status");
+    let commands: Vec<String> = commands.map(|name| format!("{program} {name}")).collect();
+    paragraph("next: ", &commands.join(" | "))
 }
 
 #[cfg(test)]
@@ -57,7 +54,10 @@ mod tests {
 
     fn shown(sketch: Sketch, applied: usize) -> String {
         let (model, rates) = sketch.build();
-        plain(&overview(&doctor(&model, &rates, "rxlab"), &busiest_paths(&model, &rates), applied, "rxlab"))
+        let report = doctor(&model, &rates, "rxlab");
+        let text = plain(&overview(&report, &busiest_paths(&model, &rates), applied, "rxlab"));
+        assert!(text.lines().count() <= super::ROWS, "{text}");
+        text
     }
 
     #[test]

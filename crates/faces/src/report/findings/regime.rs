@@ -1,47 +1,30 @@
 //! Possible gain, as a table: the CPUs that receive, and the settings worth a trial.
 
 use crate::report::measured::more;
-use crate::report::text::{Cell, FAINT, STRONG, Table, left, paragraph, right, wrapping};
+use crate::report::text::{Cell, FAINT, STRONG, Table, left, right, wrapping};
 use rxlab_advise::diagnose::regime::{CpuRegime, FamilyGain, Regime};
 use rxlab_base::number::{count, percent, precise_percent};
+use rxlab_path::evidence::tier_words;
 
 /// CPUs in the table; JSON has all.
 const CPUS: usize = 16;
 
-pub(super) fn summary(regime: &Regime) -> String {
-    paragraph("  gain  ", &regime.summary)
-}
-
-/// The summary, settings worth a trial, and the names of those that are not.
-pub(super) fn compact(regime: &Regime) -> String {
-    let (worth, not): (Vec<&FamilyGain>, Vec<&FamilyGain>) = regime.knobs.iter().partition(|knob| knob.trial);
-    if worth.is_empty() {
-        return summary(regime);
-    }
-    let not: Vec<&str> = not.iter().map(|knob| knob.knob.name()).collect();
-    let mut text = summary(regime) + &knobs(&worth);
-    if !not.is_empty() {
-        text += &paragraph("        ", &format!("not worth a trial: {} (-v shows why)", not.join(", ")));
-    }
-    text
-}
-
-/// The summary, all CPUs and all settings.
+/// All CPUs that receive, and all settings.
 pub(super) fn whole(regime: &Regime) -> String {
-    let numbers = ["packets/s", "IRQs/s", "ns/packet", "receives", "busy", "other work gains"].map(right);
+    let numbers = ["packets/s", "IRQs/s", "ns/packet", "receives", "busy", "CPU freed"].map(right);
     let mut table = Table::new([right("CPU"), left("IRQ")].into_iter().chain(numbers)).indented(2);
     for cpu in regime.cpus.iter().take(CPUS) {
         table.row(row(cpu).map(Into::into));
     }
     let more = more(regime.cpus.len(), CPUS);
     let knobs = knobs(&regime.knobs.iter().collect::<Vec<_>>());
-    format!("{}{}{more}  time is {}\n{knobs}", summary(regime), table.render(), regime.tier)
+    format!("{}{more}  {}\n{knobs}", table.render(), tier_words(&regime.tier))
 }
 
 fn row(cpu: &CpuRegime) -> [String; 8] {
     // Gain of the CPU's other work, not of the host's capacity.
     let gain = match cpu.ceiling {
-        many if many >= 10.0 => "over +1000 %".to_owned(),
+        many if many >= 10.0 => "nearly all".to_owned(),
         part => format!("at most +{}", precise_percent(part)),
     };
     [

@@ -1,20 +1,29 @@
-//! Findings of a machine: each with evidence, cause and remedy, then the plans that address them.
+//! Findings of a machine: the answer, then each with evidence and cause.
 
-use super::markup::{Markup, typeset};
-use super::{commands, path, remarks, tone_class};
-use crate::report::action::action;
-use crate::report::findings::{mark, worst_first};
+use super::markup::{self, Markup, typeset};
+use super::{commands, figure, path, tone_class};
+use crate::report::findings::{Answer, Fix, mark, worst_first};
 use crate::report::words::severity_tone;
 use rxlab_advise::diagnose::Finding;
 use rxlab_advise::doctor::{DoctorReport, NicQueues};
-use rxlab_base::number::capitalized;
+use rxlab_base::number::{capitalized, cpus_text, percent};
 use rxlab_setting::Setting;
 
-/// The article below its heading.
+/// The article below its heading: the answer as the terminal has it, then everything else.
 pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&str>) {
-    let basis = format!("Sampled for {:.1} s; receive time is {}", report.seconds, report.load.tier);
-    m.leaf("p", &[("class", "basis")], &typeset(&basis));
-    report.since.iter().for_each(|since| m.leaf("p", &[], &typeset(&capitalized(&since.in_words()))));
+    let answer = Answer::new(report);
+    m.leaf("p", &[("class", "basis")], &typeset(&capitalized(&answer.basis)));
+    picture(m, &answer);
+    m.element("dl", &[("class", "settings")], |m| {
+        for fact in &answer.facts {
+            m.leaf("dt", &[], &capitalized(fact.label));
+            m.leaf("dd", &[], &typeset(&fact.text));
+        }
+    });
+    if !answer.fixes.is_empty() {
+        m.leaf("h3", &[], "What to do");
+        m.element("ol", &[], |m| answer.fixes.iter().for_each(|fix| one_fix(m, fix, program.is_some())));
+    }
     for path in &report.paths {
         m.element("p", &[("class", "path")], |m| {
             m.inline("strong", &[], path.nic.as_str());
@@ -23,29 +32,75 @@ pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&st
         });
     }
     for finding in worst_first(&report.findings) {
-        one(m, finding);
+        one(m, report, finding);
     }
     receive_path(m, report);
-    if !report.plans.is_empty() {
-        m.leaf("h3", &[], "What to try");
-    }
-    for proposal in &report.plans {
-        let settings: Vec<Setting> =
-            proposal.plan.settings.iter().map(|planned| planned.set.clone()).collect();
-        m.leaf("p", &[], &typeset(&format!("{}.", capitalized(&action(&settings)))));
-        if let Some(prediction) = &proposal.plan.prediction {
-            m.leaf("p", &[("class", "basis")], &typeset(&format!("Predicted: {prediction}")));
+}
+
+fn one_fix(m: &mut Markup, fix: &Fix, has_commands: bool) {
+    m.element("li", &[], |m| {
+        let risk = fix.risk.map_or(String::new(), |risk| format!(" (risk: {risk})"));
+        m.leaf("p", &[], &typeset(&format!("{}{risk}", capitalized(&fix.action))));
+        if let Some(rough) = &fix.rough {
+            m.leaf("p", &[("class", "basis")], &typeset(&format!("Rough: {rough}")));
         }
-        if let (Some(command), Some(_)) = (&proposal.next, program) {
+        if let Some(command) = fix.command.as_ref().filter(|_| has_commands) {
             commands(m, std::slice::from_ref(command));
+            fix.about
+                .iter()
+                .for_each(|about| m.leaf("p", &[("class", "basis")], &typeset(&capitalized(about))));
         }
+    });
+}
+
+/// CPUs as bars.
+fn picture(m: &mut Markup, answer: &Answer) {
+    if answer.cpus.is_empty() {
+        answer.packets.iter().for_each(|packets| m.leaf("p", &[], &typeset(packets)));
+        return;
     }
-    if let Some(regime) = &report.regime {
-        m.leaf("h3", &[], "What there is to gain");
-        m.leaf("p", &[], &typeset(&format!("{}.", capitalized(regime.summary.trim_end_matches('.')))));
-    }
-    let notes: Vec<&String> = report.refused.iter().chain(&report.notes).chain(&report.gaps).collect();
-    remarks(m, "Notes", &notes);
+    let rate = answer.packets.iter().map(|packets| format!(" {packets}.")).collect::<String>();
+    let caption = format!("Time of each CPU in softirqs (dark) and in other work (light).{rate}");
+    figure(m, "CPUs", &caption, |m| {
+        m.element("div", &[("class", "effects")], |m| {
+            for bar in &answer.cpus {
+                m.element("div", &[("class", "effect bar")], |m| {
+                    m.element("div", &[("class", "what")], |m| {
+                        m.inline("span", &[("class", "title")], &cpus_text(&bar.cpus));
+                    });
+                    let words = typeset(&format!(
+                        "{}: {} in softirqs, {} busy",
+                        cpus_text(&bar.cpus),
+                        percent(bar.receive),
+                        percent(bar.busy)
+                    ));
+                    m.drawing("plot", 20.0, &words, |m| {
+                        let width = |part: f64| markup::percent(part.clamp(0.0, 1.0));
+                        m.empty(
+                            "rect",
+                            &[("class", "band"), ("y", "2"), ("width", "100%"), ("height", "16")],
+                        );
+                        m.empty(
+                            "rect",
+                            &[("class", "other"), ("y", "2"), ("width", &width(bar.busy)), ("height", "16")],
+                        );
+                        m.empty(
+                            "rect",
+                            &[
+                                ("class", "lost"),
+                                ("y", "2"),
+                                ("width", &width(bar.receive)),
+                                ("height", "16"),
+                            ],
+                        );
+                    });
+                    m.element("div", &[("class", "figures")], |m| {
+                        m.inline("span", &[("class", "number")], &typeset(&percent(bar.receive)));
+                    });
+                });
+            }
+        });
+    });
 }
 
 /// The receive path as it is, and with the first plan of each interface.
@@ -70,7 +125,7 @@ fn receive_path(m: &mut Markup, report: &DoctorReport) {
     path::section(m, caption, &sides);
 }
 
-fn one(m: &mut Markup, finding: &Finding) {
+fn one(m: &mut Markup, report: &DoctorReport, finding: &Finding) {
     let class = format!("finding {}", tone_class(severity_tone(finding.severity)));
     m.element("section", &[("class", &class)], |m| {
         m.element("h3", &[], |m| {
@@ -83,7 +138,9 @@ fn one(m: &mut Markup, finding: &Finding) {
         m.element("ul", &[], |m| {
             finding.seen().into_iter().for_each(|line| m.leaf("li", &[], &typeset(line)));
         });
-        for (name, text) in [("Why", &finding.why), ("Fix", &finding.remedy)] {
+        // Where a plan answers, the list of what to do has it.
+        let fix = Some(("Fix", &finding.remedy)).filter(|_| !report.has_plan(finding));
+        for (name, text) in [("Why", &finding.why)].into_iter().chain(fix) {
             m.element("p", &[], |m| {
                 m.inline("strong", &[], name);
                 m.text(": ");

@@ -1,0 +1,334 @@
+//! What a doctor's report says first: the answer, a picture, what to do. The terminal, the page and the ticket are made
+//! from it, so that they say the same.
+
+use super::bars::{Bar, bars};
+use super::{nothing, worst_first};
+use crate::report::action::short;
+use crate::report::words::{Tone, severity_tone};
+use rxlab_advise::diagnose::regime::FamilyGain;
+use rxlab_advise::diagnose::{Finding, Severity};
+use rxlab_advise::doctor::DoctorReport;
+use rxlab_advise::family::Family;
+use rxlab_advise::plan::Proposal;
+use rxlab_base::number::{count, cpus_text, percent, times};
+use rxlab_base::units::CpuId;
+use rxlab_path::evidence::{TRAFFIC, room, tier_words};
+use rxlab_setting::{Plan, Prediction, Risk, Setting};
+
+/// What is shown of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The mark of its finding; `None` if nothing calls for attention.
+    pub severity: Option<Severity>,
+    pub headline: String,
+    /// The rule behind the headline.
+    pub id: Option<String>,
+    pub tone: Tone,
+    /// CPUs, in order; empty if their times are unknown.
+    pub cpus: Vec<Bar>,
+    /// `6,239 packets/s`; `None` if they are not counted.
+    pub packets: Option<String>,
+    /// Evidence, in the order to read it.
+    pub facts: Vec<Fact>,
+    /// What to do, the first first.
+    pub fixes: Vec<Fix>,
+    /// The other findings.
+    pub others: Vec<Other>,
+    /// Length, place, time and accuracy of the sample.
+    pub basis: String,
+}
+
+/// A line of evidence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    pub label: &'static str,
+    pub text: String,
+    /// Facts with a higher rank are left out first where there is no room.
+    pub rank: u8,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fix {
+    pub action: String,
+    pub risk: Option<Risk>,
+    /// What is predicted, or that a trial has to tell.
+    pub rough: Option<String>,
+    /// The command that does it.
+    pub command: Option<String>,
+    /// What the command takes.
+    pub about: Option<String>,
+}
+
+/// A finding in one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Other {
+    pub severity: Severity,
+    pub title: String,
+    pub id: String,
+}
+
+impl Answer {
+    /// Decides what is shown of a report.
+    pub fn new(report: &DoctorReport) -> Self {
+        let findings = worst_first(&report.findings);
+        let first = findings.iter().copied().find(|finding| finding.needs_attention());
+        let is_first = |finding: &&Finding| first.is_some_and(|first| std::ptr::eq(first, *finding));
+        let others = findings.iter().copied().filter(|finding| !is_first(finding)).map(|finding| Other {
+            severity: finding.severity,
+            title: finding.title.clone(),
+            id: finding.id.clone(),
+        });
+        let fixes = fixes(report, first);
+        let is_calm = report.refused.is_none() && fixes.is_empty();
+        let calm = || if is_calm { Tone::Neutral } else { Tone::Caution };
+        Self {
+            severity: first.map(|finding| finding.severity),
+            headline: first.map_or_else(|| nothing(report), |finding| finding.title.clone()),
+            id: first.map(|finding| finding.id.clone()),
+            tone: first.map_or_else(calm, |finding| severity_tone(finding.severity)),
+            cpus: bars(&report.load.cpus),
+            packets: report.load.packets.map(|packets| format!("{} packets/s", count(packets))),
+            facts: facts(report, first),
+            fixes,
+            others: others.collect(),
+            basis: basis(report),
+        }
+    }
+}
+
+fn facts(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fact> {
+    let fact = |label, text: String, rank| Fact { label, text, rank };
+    let mut facts = Vec::new();
+    facts.extend(report.since.iter().map(|since| fact("note", since.in_words(), 5)));
+    if let Some(finding) = first {
+        facts.extend(finding.seen().first().map(|seen| fact("seen", (*seen).to_owned(), 8)));
+        facts.push(fact("why", finding.why.clone(), 4));
+        facts.extend(report.refused.iter().map(|why| fact("note", format!("no further verdict: {why}"), 6)));
+    }
+    match rooms(report) {
+        Some(text) => facts.push(fact("room", text, 7)),
+        None if first.is_some() && report.refused.is_none() => {
+            let why = format!("unknown: the interfaces receive fewer than {} packets/s", count(TRAFFIC));
+            facts.push(fact("room", why, 7));
+        }
+        None => {}
+    }
+    let notes = report.notes.iter().filter(|note| !note.starts_with(NOT_PLANNED));
+    facts.extend(notes.map(|note| fact("note", note.clone(), 10)));
+    // A gap that is the reason for the refusal is in the headline.
+    let is_told = |gap: &String| {
+        let why = gap.split_once(": ").map_or(gap.as_str(), |(_, why)| why);
+        report.refused.as_ref().is_some_and(|refused| refused.contains(why))
+    };
+    facts.extend(report.gaps.iter().filter(|gap| !is_told(gap)).map(|gap| fact("gap", gap.clone(), 11)));
+    facts
+}
+
+/// Start of notes about plans that were not made, which answer a question that only -v raises.
+pub(super) const NOT_PLANNED: &str = "not planned: ";
+
+/// Multiple of today's packets below which there is no room for more.
+const NO_ROOM: f64 = 1.1;
+
+/// How many times today's packets fit: `CPU 2: none. Whole machine: 5.3x today's packets`. `None` without traffic.
+fn rooms(report: &DoctorReport) -> Option<String> {
+    let cpu = report.regime.as_ref()?.cpus.first()?;
+    let machine = report.load.headroom.map(|headroom| headroom.machine);
+    let thread = report.load.thread.as_ref();
+    let thread = thread.map(|thread| (format!("One thread of {}", thread.program), thread.headroom));
+    // A CPU with more room than the machine is not what fills up first.
+    let cpu = Some((format!("CPU {}", cpu.cpu), room(cpu.receive)));
+    let cpu = cpu.filter(|(_, factor)| machine.is_none_or(|machine| *factor < machine));
+    let machine = machine.map(|machine| ("Whole machine".to_owned(), machine));
+    let mut unit = " today's packets";
+    let parts = thread.into_iter().chain(cpu).chain(machine).map(|(what, factor)| match factor {
+        none if none < NO_ROOM => format!("{what}: none"),
+        some => format!("{what}: {}{}", times(some), std::mem::take(&mut unit)),
+    });
+    Some(parts.collect::<Vec<_>>().join(". "))
+}
+
+fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
+    let Some(finding) = first else {
+        return there(report).map_or_else(|| worth_a_trial(report), |fix| vec![fix]);
+    };
+    let (of_first, rest): (Vec<&Proposal>, Vec<&Proposal>) =
+        report.plans.iter().partition(|proposal| proposal.addresses(finding));
+    let mut fixes = Vec::new();
+    if of_first.is_empty() {
+        // Work that no interface here brings is examined where it comes from.
+        let there = there(report).filter(|_| finding.nic.is_none());
+        fixes.push(there.unwrap_or_else(|| Fix {
+            action: finding.remedy.clone(),
+            risk: None,
+            rough: None,
+            command: None,
+            about: None,
+        }));
+    }
+    // What answers another finding is a story of its own, unless nothing else can be tried.
+    let is_other = |one: &Proposal| {
+        report.findings.iter().any(|finding| finding.severity > Severity::Note && one.addresses(finding))
+    };
+    let rest = rest.into_iter().filter(|one| of_first.is_empty() && is_other(one));
+    fixes.extend(of_first.iter().copied().chain(rest).map(|proposal| fix(report, finding, proposal)));
+    // The search covers the first plan, and those like it.
+    if let Some(command) = &report.tune
+        && let Some(first) = fixes.iter_mut().find(|fix| fix.command.is_some())
+    {
+        first.command = Some(command.clone());
+        first.about = Some(if report.recorded {
+            format!("on {}, under its traffic", report.identity.hostname)
+        } else {
+            SEARCH.to_owned()
+        });
+    }
+    fixes
+}
+
+/// What a search takes.
+const SEARCH: &str = "a few minutes; reverts unless confirmed";
+
+fn fix(report: &DoctorReport, finding: &Finding, proposal: &Proposal) -> Fix {
+    let settings: Vec<Setting> = proposal.plan.settings.iter().map(|planned| planned.set.clone()).collect();
+    let skips =
+        report.left_out.iter().filter(|left| left.nic == proposal.nic && left.plan == proposal.plan.name);
+    let skips: Vec<String> = skips.map(|left| format!("{} {}", left.cpus, left.why)).collect();
+    let skips = if skips.is_empty() { String::new() } else { format!(" ({})", skips.join(", ")) };
+    Fix {
+        action: short(&settings) + &skips,
+        risk: proposal.plan.settings.iter().filter_map(|planned| planned.risk).max(),
+        rough: Some(match &proposal.plan.prediction {
+            Some(prediction) => rough(prediction, finding.cpu),
+            None => unpredicted(&proposal.plan),
+        }),
+        command: proposal.next.clone(),
+        about: None,
+    }
+}
+
+/// Where to look instead.
+fn there(report: &DoctorReport) -> Option<Fix> {
+    let elsewhere = report.elsewhere.as_ref()?;
+    let place = elsewhere.place.as_deref().unwrap_or("another network namespace");
+    Some(Fix {
+        action: format!("examine {place}"),
+        risk: None,
+        rough: None,
+        command: elsewhere.next.clone(),
+        about: None,
+    })
+}
+
+/// Families of settings that are worth a trial although there is no finding.
+fn worth_a_trial(report: &DoctorReport) -> Vec<Fix> {
+    let knobs = report.regime.iter().flat_map(|regime| &regime.knobs).filter(|gain| gain.trial);
+    let mut fixes: Vec<Fix> = knobs
+        .map(|gain| Fix { action: family(gain), risk: None, rough: None, command: None, about: None })
+        .collect();
+    if let Some(first) = fixes.first_mut() {
+        first.command.clone_from(&report.tune);
+        first.about = report.tune.as_ref().map(|_| SEARCH.to_owned());
+    }
+    fixes
+}
+
+/// `RPS to CPUs 4-15`, or the family and why.
+fn family(gain: &FamilyGain) -> String {
+    match &gain.cpus {
+        Some(cpus) if gain.knob == Family::Rps && !cpus.is_empty() => {
+            format!("RPS to {}", cpus_text(cpus))
+        }
+        _ => format!("{}: {}", gain.knob.name(), gain.why),
+    }
+}
+
+/// Smallest part of a CPU's time by which a predicted change has to clear the present.
+const CLEAR: f64 = 0.05;
+
+/// A prediction as far as it excludes that nothing changes: of the CPU that a finding is about, if any, and of capacity.
+fn rough(prediction: &Prediction, cpu: Option<CpuId>) -> String {
+    let of_finding = prediction.cpus.iter().find(|load| Some(load.cpu) == cpu);
+    let of_finding = of_finding.map(|load| (load.cpu, load.before, load.range.unwrap_or([load.after; 2])));
+    let of_plan = || prediction.loads().into_iter().find(|(cpu, ..)| *cpu == prediction.cpu);
+    let mut parts = Vec::new();
+    if let Some((cpu, now, [low, high])) = of_finding.or_else(of_plan)
+        && (high < now - CLEAR || low > now + CLEAR)
+        && high <= 1.0
+    {
+        let [low, high] = [low, high].map(percent);
+        let range = if low == high { high } else { format!("{}-{high}", low.trim_end_matches(" %")) };
+        parts.push(format!("CPU {cpu} at {range}"));
+    }
+    parts.extend(prediction.capacity());
+    if parts.is_empty() { UNPREDICTED.to_owned() } else { parts.join("; ") }
+}
+
+/// Said where a range includes that nothing changes.
+const UNPREDICTED: &str = "cannot be predicted here; a trial tells";
+
+/// Why a plan has no prediction, if that is known.
+fn unpredicted(plan: &Plan) -> String {
+    let why = plan.notes.iter().find_map(|note| note.strip_prefix("no prediction: "));
+    why.map_or_else(|| UNPREDICTED.to_owned(), |why| format!("cannot be predicted: {why}"))
+}
+
+fn basis(report: &DoctorReport) -> String {
+    let mut text = format!("{:.1} s on {}", report.seconds, report.identity.hostname);
+    if let Some(taken) = &report.taken {
+        text += &format!(", {} UTC", taken.get(..16).unwrap_or(taken).replace('T', " "));
+    }
+    if !report.load.cpus.is_empty() {
+        text += &format!(", {}", tier_words(&report.load.tier));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, rough};
+    use rxlab_advise::doctor::diagnosed;
+    use rxlab_base::units::CpuId;
+    use rxlab_path::sketch::Sketch;
+
+    /// `1.0x to 1.9x` says nothing that a reader can act on.
+    #[test]
+    fn a_range_that_includes_no_change_is_not_shown() {
+        let mut report = diagnosed(Sketch::case_a());
+        let prediction = report.plans[0].plan.prediction.as_mut().expect("predicted");
+        assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %; adds no capacity");
+        prediction.headroom_before.machine = 6.0;
+        let range = prediction.range.as_mut().expect("uncertain");
+        range.fits = [1.7, 3.8];
+        assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %; room for 1.7-3.8x today's packets");
+        prediction.range.as_mut().expect("uncertain").fits = [0.9, 3.8];
+        assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %");
+        let load = prediction.cpus.iter_mut().find(|load| load.cpu.0 == 2).expect("it receives");
+        load.range = Some([0.4, 0.96]);
+        assert_eq!(rough(prediction, Some(CpuId(2))), "cannot be predicted here; a trial tells");
+    }
+
+    #[test]
+    fn a_healthy_host_gets_no_advice() {
+        let host =
+            Sketch::new(4).device("eth0", &[0, 1, 2, 3]).traffic("eth0", 2e4).all_receive("0-3", 0.05, 5e3);
+        let answer = Answer::new(&diagnosed(host));
+        assert_eq!((answer.fixes.len(), answer.severity), (0, None), "{answer:?}");
+        assert_eq!(answer.headline, "nothing to do: busiest CPU 5 % in softirq, no drops");
+    }
+
+    /// It was "nothing to do".
+    #[test]
+    fn without_traffic_there_is_nothing_to_judge() {
+        let mut report = diagnosed(Sketch::new(4).device("eth0", &[1]));
+        assert_eq!(Answer::new(&report).headline, "no traffic (10 packets/s): nothing to judge");
+        report.recorded = true;
+        assert_eq!(Answer::new(&report).headline, "no traffic in this recording: nothing to judge");
+        let elsewhere = diagnosed(Sketch::new(4).device("eth0", &[1]).receives(1, 0.1, 4e4));
+        let answer = Answer::new(&elsewhere);
+        let said = "nothing to judge here: no interface of this network namespace receives the ";
+        assert!(answer.headline.starts_with(said), "{answer:?}");
+        assert_eq!(answer.fixes[0].action, "examine another network namespace");
+    }
+}
