@@ -2,9 +2,10 @@
 //! the properties that what rxlab shows, says and plans must have on each of them.
 //!
 //! `generate` makes a [`truth::Truth`] from a seed, `render` its files, `look` takes two samples of them as a
-//! command does, and `map`, `findings` and `plans` compare. Traffic goes to unconnected UDP sockets, so RFS
+//! command does, and `map`, `findings`, `plans` and `agrees` compare. Traffic goes to unconnected UDP sockets, so RFS
 //! moves nothing.
 
+mod agrees;
 pub(crate) mod drivers;
 mod findings;
 mod follow;
@@ -44,6 +45,8 @@ pub(crate) enum Property {
     Settles,
     /// A plan leads to no more findings about what plans set.
     Avoids,
+    /// The finding, the gain, the plan and the next command say the same.
+    Agrees,
 }
 
 /// A property that does not hold.
@@ -70,7 +73,8 @@ pub(crate) fn check(truth: &Truth, request: &Request) -> Result<(), Violation> {
     let of = |property: Property| move |why: String| Violation { property, why };
     let seen = look::look(truth).map_err(of(Property::Map))?;
     map::check(truth, &seen).map_err(of(Property::Map))?;
-    let findings = doctor(&seen.model, &seen.rates, "").findings;
-    findings::check(truth, &findings).map_err(of(Property::Findings))?;
-    plans::check(truth, &seen, request, &findings)
+    let report = doctor(&seen.model, &seen.rates, "rxlab");
+    findings::check(truth, &report.findings).map_err(of(Property::Findings))?;
+    plans::check(truth, &seen, request, &report.findings)?;
+    agrees::check(&seen, &report).map_err(of(Property::Agrees))
 }

@@ -229,7 +229,8 @@ fn proposed(spread: Spread, name: &str) -> Plan {
         return plans.swap_remove(at);
     }
     let others = (!names.is_empty()).then(|| format!("there is a plan for {}", names.join(", ")));
-    Plan { notes: spread.reasons.into_iter().chain(others).collect(), ..Plan::new(name, &[]) }
+    let reasons = spread.reasons.iter().map(ToString::to_string);
+    Plan { notes: reasons.chain(others).collect(), ..Plan::new(name, &[]) }
 }
 
 /// Error if there is nothing to write: a script that applies the file next has to stop. It mentions an existing file of
@@ -280,6 +281,7 @@ fn plans(args: &Args, source: &Source, model: &Model, rates: &Rates) -> Result<(
     // A file holds one plan: the one that the same command writes without a prediction.
     if is_plain(args) && args.output.is_none() {
         let Spread { proposals, reasons } = spread(model, rates, args.nic.first());
+        let reasons = reasons.iter().map(ToString::to_string).collect();
         return Ok((proposals.into_iter().map(|proposal| proposal.plan).collect(), reasons));
     }
     let plan = made(&wanted(args)?, args, model, rates)?;

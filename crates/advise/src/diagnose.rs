@@ -135,6 +135,11 @@ impl Finding {
         self.severity > Severity::Note || !self.plans.is_empty()
     }
 
+    /// True if it refers to a plan for an interface.
+    pub fn asks(&self, nic: &NicName, plan: PlanName) -> bool {
+        self.nic.as_ref() == Some(nic) && self.plans.contains(&plan)
+    }
+
     /// Its evidence in words.
     pub fn seen(&self) -> Vec<&str> {
         self.evidence.iter().map(|seen| seen.text.as_str()).collect()
@@ -364,6 +369,7 @@ pub(crate) fn about_placement(model: &Model, rates: &Rates) -> Vec<Finding> {
 mod tests {
     use super::regime::regime;
     use super::{RULES, Severity, diagnose};
+    use crate::decision::Decisions;
     use crate::diagnose::sketch::Sketch;
     use crate::family::{Family, PlanName};
 
@@ -390,8 +396,10 @@ mod tests {
         let ids = |sketch: Sketch| {
             let (model, rates) = sketch.build();
             let findings = diagnose(&model, &rates);
-            let found = findings.iter().any(|finding| finding.plans.contains(&PlanName::Rps));
-            let regime = regime(&model, &rates, &findings, &|_, _| Ok(None)).expect("there is traffic");
+            let is_rps = |plan: &PlanName| plan.family() == Some(Family::Rps);
+            let found = findings.iter().flat_map(|finding| &finding.plans).any(is_rps);
+            let regime = regime(&model, &rates, &findings, &mut Decisions::new(&model, &rates))
+                .expect("there is traffic");
             let gains = regime.knobs.iter().any(|worth| worth.knob == Family::Rps && worth.trial);
             assert_eq!(found, gains, "{findings:?} {regime:?}");
             findings.into_iter().map(|finding| finding.id).collect::<Vec<_>>()

@@ -5,8 +5,6 @@ mod left_out;
 mod path;
 mod queues;
 
-use std::slice;
-
 use serde::{Deserialize, Serialize};
 
 pub use alerts::{Alert, Alerts, Change};
@@ -15,22 +13,20 @@ pub use left_out::CpusLeftOut;
 pub use path::{ReceivePath, busiest_paths};
 pub use queues::{NicQueues, QueuePath};
 
+use crate::decision::Decisions;
 use crate::diagnose::regime::{FamilyGain, Regime, regime};
-use crate::diagnose::{
-    Finding, Severity, ThreadRoom, crowded_with, diagnose, is_about_a_hot_cpu, is_alone_on_its_device,
-    thread_room,
-};
+use crate::diagnose::{Finding, Severity, ThreadRoom, diagnose, is_about_a_hot_cpu, thread_room};
 use crate::family::{Family, PlanName};
-use crate::plan::{Options, Policy, Proposal, Spread, spread};
+use crate::plan::Proposal;
 use rxlab_base::grammar::sh;
 use rxlab_base::number::{count, percent};
-use rxlab_base::units::{CpuId, CpuMask, NicName};
+use rxlab_base::units::{CpuId, NicName};
 use rxlab_path::evidence::{
     Headroom, TRAFFIC, busy, headroom, loopback_share, receive_time, received, through_lo, tier,
 };
 use rxlab_path::ledger::Ledger;
 use rxlab_path::model::{Identity, Model, Nic, Rates};
-use rxlab_setting::{Plan, Risk, Setting, set_of, trial_of, trial_of_plan};
+use rxlab_setting::{Plan, Risk};
 
 /// All results of one sample of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -239,55 +235,33 @@ impl DoctorReport {
     }
 }
 
-/// Settings of a plan that a command names one by one.
-const SETTINGS: usize = 3;
-
 /// Diagnoses a machine and plans changes, only for interfaces with a finding that needs a plan. `program` begins the
 /// commands that try them: `rxlab` with its global options; empty = no commands.
 pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
-    let mut findings = diagnose(model, rates);
-    let regime =
-        regime(model, rates, &findings, &|nic, family| planned(model, rates, (nic, family), &findings));
+    let (mut findings, mut decisions) = (diagnose(model, rates), Decisions::new(model, rates));
+    let regime = regime(model, rates, &findings, &mut decisions);
     regime.iter().for_each(|regime| rank(&mut findings, regime));
-    let mut notes = Vec::new();
-    let refused = refused(model, rates);
-    let (mut plans, mut left_out): (Vec<Proposal>, Vec<LeftOut>) = (Vec::new(), Vec::new());
+    let (mut plans, mut notes): (Vec<Proposal>, Vec<String>) = (Vec::new(), Vec::new());
     for nic in concerned(&findings) {
-        let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
-        let wanted: Vec<PlanName> = of_nic.flat_map(|finding| &finding.plans).copied().collect();
-        if wanted.is_empty() {
-            continue;
+        let is_asked = |name: &PlanName| findings.iter().any(|finding| finding.asks(nic, *name));
+        let asked = PlanName::ALL.into_iter().filter(|name| name.parts().iter().all(is_asked));
+        let asked: Vec<PlanName> = asked.collect();
+        if !asked.is_empty() {
+            plans.extend(asked.iter().filter_map(|name| decisions.of(nic, *name).proposal(program)));
+            notes.extend(decisions.unplanned(nic).iter().map(|reason| format!("not planned: {reason}")));
         }
-        for name in PlanName::ALL.into_iter().filter(|name| wanted.contains(name)) {
-            match policed(model, rates, nic, name, program) {
-                Some(Ok(proposal)) => plans.push(proposal),
-                Some(Err(why)) => left_out.push((nic.clone(), name, why)),
-                None => {}
-            }
-        }
-        let spread = spread(model, rates, Some(nic));
-        let asked = |proposal: &Proposal| {
-            proposal.name().is_some_and(|name| name.parts().iter().all(|part| wanted.contains(part)))
-        };
-        let proposals = spread.proposals.into_iter().filter(asked);
-        plans.extend(proposals.map(|proposal| {
-            let next = next(&proposal.plan, slice::from_ref(nic), program);
-            Proposal { next, ..proposal }
-        }));
-        notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
     }
-    plans.iter_mut().for_each(|proposal| predict_no_split(model, rates, proposal));
     plans.sort_by_key(|proposal| resets_link(&proposal.plan));
     for finding in &mut findings {
-        order(finding, &plans);
-        explain_missing_plans(finding, &plans, &left_out);
+        settle(finding, &plans, &mut decisions);
     }
     // A plan that helps no finding is none.
-    plans.retain(|proposal| {
-        proposal.name() == Some(PlanName::RpsAndRfs)
-            || findings.iter().any(|finding| proposal.addresses(finding))
+    plans.retain(|made| {
+        let is_asked = |part: &PlanName| findings.iter().any(|finding| finding.asks(&made.nic, *part));
+        made.name().is_some_and(|name| name.parts().iter().all(is_asked))
     });
     let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
+    let refused = refused(model, rates);
     let mut report = DoctorReport {
         schema: DoctorReport::SCHEMA.to_owned(),
         identity: model.identity.clone(),
@@ -311,45 +285,24 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
     report
 }
 
-/// Takes the prediction from a plan that hands on the packets of a queue with most of them: it is that of many flows, and no
-/// mask splits one.
-fn predict_no_split(model: &Model, rates: &Rates, proposal: &mut Proposal) {
-    let steers =
-        proposal.plan.settings.iter().any(|planned| matches!(planned.set.knob.as_str(), "rps" | "rfs"));
-    let Some(nic) = model.nic(&proposal.nic).filter(|_| steers && proposal.plan.prediction.is_some()) else {
-        return;
-    };
-    if let Some(queue) = nic.rx.iter().find(|queue| is_alone_on_its_device(rates, nic, queue)) {
-        let name = &nic.name;
-        proposal.plan.prediction = None;
-        proposal.plan.notes.push(format!(
-            "no prediction: {name}/rx-{} takes most packets of {name}, maybe as one flow, which stays on one CPU",
-            queue.index
-        ));
-    }
-}
-
-/// The interface and the name of a plan that a finding asks for, and why there is none.
-type LeftOut = (NicName, PlanName, String);
-
 /// True if a plan resets a link: of several, it is tried last.
 fn resets_link(plan: &Plan) -> bool {
     plan.settings.iter().any(|planned| planned.risk == Some(Risk::LinkReset))
 }
 
-/// Puts the plans of a finding into the order of the proposals, without those that leave its hot CPU as hot by their own
-/// prediction.
-fn order(finding: &mut Finding, proposals: &[Proposal]) {
-    let nic = finding.nic.as_ref();
-    let found = |name: &PlanName| {
-        proposals.iter().position(|made| Some(&made.nic) == nic && made.name() == Some(*name))
-    };
-    let mut plans = finding.plans.clone();
-    // Those without a proposal stay in front of none.
-    plans.sort_by_key(|name| found(name).unwrap_or(usize::MAX));
-    if let Some(cpu) = finding.cpu.filter(|_| is_about_a_hot_cpu(finding)) {
-        let helps = |name: &PlanName| found(name).is_none_or(|at| cools(&proposals[at].plan, cpu));
-        plans.retain(helps);
+/// Keeps the plans of a finding that are proposed, in the order of the proposals, without those that leave its hot CPU as hot
+/// by their own prediction. A note that is left without plans asks for nothing, and says why.
+fn settle(finding: &mut Finding, proposals: &[Proposal], decisions: &mut Decisions<'_>) {
+    let Some(nic) = &finding.nic else { return };
+    let hot = finding.cpu.filter(|_| is_about_a_hot_cpu(finding));
+    let own = proposals.iter().filter(|made| made.addresses(finding));
+    let helps = own.filter(|made| hot.is_none_or(|cpu| cools(&made.plan, cpu)));
+    let plans: Vec<PlanName> = helps.filter_map(Proposal::name).collect();
+    if plans.is_empty() && finding.severity == Severity::Note {
+        let mut asked = finding.plans.iter();
+        let why_not = asked.find_map(|name| decisions.of(nic, *name).why_not().map(str::to_owned));
+        finding.remedy +=
+            &why_not.map(|why| format!("; rxlab has no plan for it ({why})")).unwrap_or_default();
     }
     finding.plans = plans;
 }
@@ -364,104 +317,18 @@ fn cools(plan: &Plan, cpu: CpuId) -> bool {
     predicted.is_none_or(|load| load.range.map_or(load.after, |[least, _]| least) <= load.before - COOLER)
 }
 
-/// A note whose plans change nothing asks for nothing, and says why.
-fn explain_missing_plans(note: &mut Finding, plans: &[Proposal], left_out: &[LeftOut]) {
-    let Some(nic) = note.nic.as_ref().filter(|_| note.severity == Severity::Note) else { return };
-    if plans.iter().any(|made| made.addresses(note)) {
-        return;
-    }
-    let why = left_out.iter().find(|(of, name, _)| of == nic && note.plans.contains(name));
-    if let Some((.., why)) = why {
-        note.remedy += &format!("; rxlab has no plan for it ({why})");
-        note.plans.clear();
-    }
-}
-
-/// True if a finding about an interface asks for a plan.
-fn is_asked(findings: &[Finding], nic: &NicName, plan: PlanName) -> bool {
-    findings.iter().any(|finding| finding.nic.as_ref() == Some(nic) && finding.plans.contains(&plan))
-}
-
-/// The plan for a family of settings on an interface: of several, the one that a finding asks for, else the last.
-fn of_family(findings: &[Finding], nic: &NicName, family: Family) -> Option<PlanName> {
-    let of_family = || PlanName::ALL.into_iter().filter(|name| name.family() == Some(family));
-    of_family().find(|name| is_asked(findings, nic, *name)).or_else(|| of_family().last())
-}
-
-/// The plan of a policy for one variable of an interface, or why there is none; for the other interfaces of its crowds
-/// too, where queues of several are spread. `None` for plans of the spreading planner.
-fn policed(
-    model: &Model,
-    rates: &Rates,
-    nic: &NicName,
-    name: PlanName,
-    program: &str,
-) -> Option<Result<Proposal, String>> {
-    let (policy, variable) = name.policy()?;
-    let nics = match policy {
-        Policy::Spread => crowded_with(model, rates, nic),
-        _ => vec![nic.clone()],
-    };
-    let options = Options { nics, ..Options::default() };
-    let policed = policy.plan(model, rates, &options, Some(&[variable]));
-    Some(if !policed.plan.settings.is_empty() {
-        let next = next(&policed.plan, &options.nics, program);
-        Ok(Proposal { nic: nic.clone(), plan: policed.plan, next })
-    } else if policed.reasons.is_empty() {
-        Err("nothing to change".to_owned())
-    } else {
-        Err(policed.reasons.join("; "))
-    })
-}
-
-/// The CPUs of the masks that the plan for a family of settings on an interface has, or why there is no plan.
-fn planned(
-    model: &Model,
-    rates: &Rates,
-    (nic, family): (&Nic, Family),
-    findings: &[Finding],
-) -> Result<Option<CpuMask>, String> {
-    let Some(name) = of_family(findings, &nic.name, family) else {
-        return Err("it is not a setting".to_owned());
-    };
-    if let Some(policed) = policed(model, rates, &nic.name, name, "") {
-        return policed.map(|_| (name == PlanName::RpsOff).then(CpuMask::new));
-    }
-    let Spread { proposals, reasons } = spread(model, rates, Some(&nic.name));
-    if let Some(Proposal { plan, .. }) = proposals.iter().find(|proposal| proposal.name() == Some(name)) {
-        let masks = plan.settings.iter().filter(|planned| planned.set.knob == "rps");
-        let cpus = masks.filter_map(|planned| set_of(&planned.set.value)).reduce(|all, one| all.union(&one));
-        return Ok(cpus);
-    }
-    let about = |why: &&String| !why.starts_with(if name == PlanName::Rps { "rfs: " } else { "rps: " });
-    let reason = reasons.iter().find(about).map_or("", String::as_str);
-    Err(reason.strip_prefix(&format!("{name}: ")).unwrap_or(reason).to_owned())
-}
-
 /// Findings that RPS would remedy on the hottest CPU get the plans that are worth a trial before it.
 fn rank(findings: &mut [Finding], regime: &Regime) {
     let hot = regime.cpus.first().map(|cpu| cpu.cpu);
-    let planned = regime.knobs.iter().filter(|worth| worth.trial && !worth.by_hand);
-    let families: Vec<Family> = planned.map(|worth| worth.knob).collect();
-    let all = findings.to_vec();
-    let of_hot = findings.iter_mut().filter(|finding| finding.cpu == hot);
-    for finding in of_hot.filter(|finding| finding.plans.contains(&PlanName::Rps)) {
-        let Some(nic) = &finding.nic else { continue };
-        let first = families.iter().filter_map(|family| of_family(&all, nic, *family));
-        let first: Vec<PlanName> =
-            first.filter(|name| name.policy().is_some() && *name != PlanName::RpsOff).collect();
-        finding.plans.retain(|plan| !first.contains(plan));
-        finding.plans.splice(0..0, first);
+    let ranked = regime.knobs.iter().filter_map(|gain| gain.plan);
+    let first: Vec<PlanName> =
+        ranked.filter(|name| !matches!(name.family(), Some(Family::Rps | Family::Rfs))).collect();
+    for finding in findings.iter_mut().filter(|finding| finding.cpu == hot) {
+        if finding.plans.contains(&PlanName::Rps) {
+            finding.plans.retain(|plan| !first.contains(plan));
+            finding.plans.splice(0..0, first.iter().copied());
+        }
     }
-}
-
-/// The command that tries a plan for these interfaces on the live traffic of the first.
-fn next(plan: &Plan, nics: &[NicName], program: &str) -> Option<String> {
-    let settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
-    (!program.is_empty()).then(|| match settings.len() {
-        ..=SETTINGS => trial_of(program, settings, &nics[0]),
-        _ => trial_of_plan(program, &plan.name, nics),
-    })
 }
 
 /// Reason for no verdict on steering: receive time is not visible, or is the sender's.
@@ -539,8 +406,10 @@ pub fn diagnosed(sketch: rxlab_path::sketch::Sketch) -> DoctorReport {
 
 #[cfg(test)]
 mod tests {
-    use super::{DoctorReport, Family, PlanName, diagnosed, doctor, order, spread};
-    use crate::plan::{Options, Policy};
+    use super::{DoctorReport, PlanName, diagnosed, doctor, settle};
+    use crate::decision::Decisions;
+    use crate::family::Family;
+    use crate::plan::{Options, Policy, spread};
     use rxlab_path::model::{Fact, Function};
     use rxlab_path::sketch::Sketch;
     use rxlab_setting::Plan;
@@ -765,7 +634,8 @@ mod tests {
 
     #[test]
     fn a_plan_that_leaves_the_hot_cpu_hot_is_no_fix() {
-        let report = diagnosed(Sketch::case_a());
+        let (model, rates) = Sketch::case_a().build();
+        let report = doctor(&model, &rates, "rxlab");
         let fixes = |after: f64, id: &str| {
             let (mut finding, mut proposals) = (report.findings[0].clone(), report.plans.clone());
             finding.id = id.to_owned();
@@ -774,7 +644,7 @@ mod tests {
             for load in prediction.cpus.iter_mut().filter(|load| load.cpu.0 == 2) {
                 (load.after, load.range) = (after, None);
             }
-            order(&mut finding, &proposals);
+            settle(&mut finding, &proposals, &mut Decisions::new(&model, &rates));
             finding.plans
         };
         assert_eq!(fixes(0.5, "one-core-hotspot"), [PlanName::Rps, PlanName::Rfs]);
@@ -802,7 +672,10 @@ mod tests {
         let rps = |sketch: Sketch| {
             let (model, rates) = sketch.build();
             let report = doctor(&model, &rates, "rxlab");
-            let planned = spread(&model, &rates, None).proposals.iter().any(|plan| plan.plan.name == "rps");
+            let proposals = spread(&model, &rates, None).proposals;
+            let planned = proposals.iter().any(|made| made.name() == Some(PlanName::Rps));
+            let named = report.findings.iter().any(|finding| finding.plans.contains(&PlanName::Rps));
+            assert_eq!(named, planned, "a finding names what is planned: {:?}", report.findings);
             let regime = report.regime.expect("there is traffic");
             let worth =
                 regime.knobs.into_iter().find(|worth| worth.knob == Family::Rps).expect("it is judged");

@@ -1,7 +1,8 @@
 //! Findings on a receive path, and plans that act on them.
 //!
-//! [`diagnose`] has the rules, one per file: a model and its rates become findings with evidence. [`plan`] chooses values
-//! and predicts their effect. [`doctor`] joins findings, plans and the commands that try them.
+//! [`diagnose`] has the rules, one per file: a model and its rates become findings with evidence, which name plans
+//! ([`family`]). [`plan`] chooses values and predicts their effect. Each plan of an interface is decided once; [`doctor`] joins
+//! findings, plans and the commands that try them.
 //!
 //! Never: sees a host. Everything here is a function from values to values.
 //!
@@ -12,6 +13,7 @@
 //! assert!(diagnose(&Model::default(), &Rates::default()).is_empty(), "nothing is known, so nothing is said");
 //! ```
 
+mod decision;
 pub mod diagnose;
 pub mod doctor;
 pub mod family;

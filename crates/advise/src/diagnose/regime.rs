@@ -20,14 +20,15 @@ use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use super::workload::{Landing, landings};
 use super::{Finding, costly_packets, elsewhere, limited_by_the_host, one_core_hotspot};
-use crate::family::Family;
+use crate::decision::Decisions;
+use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
     LOST, TRAFFIC, baseline, busy, carrier, full_link, loopback_share, lost, queue_packets, received,
     receiving, tier,
 };
-use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
+use rxlab_path::model::{CpuRates, Model, Rates, RxQueue};
 
 /// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
 /// receive work of a CPU stays there whatever is set (field case A: 98 to 48.5 %).
@@ -92,6 +93,9 @@ pub struct FamilyGain {
     /// True if it is worth a trial, but no plan of rxlab sets it.
     #[serde(default)]
     pub by_hand: bool,
+    /// The plan that sets it, if it is worth a trial and not set by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanName>,
     /// RPS: the CPUs that it would hand packets to, none if it should be off; `None` if the senders determine them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuMask>,
@@ -99,14 +103,15 @@ pub struct FamilyGain {
     pub why: String,
 }
 
-/// Returns the CPUs of the masks that a plan for a family of settings on an interface has, if it is about masks, or why there
-/// is no plan.
-pub type Planned<'a> = &'a dyn Fn(&Nic, Family) -> Result<Option<CpuMask>, String>;
-
 /// The possible gain, in addition to the findings; `None` without traffic, if `lo` has most of it, or if
 /// unseen threads poll an interface with traffic. Families without a plan are not worth a trial, except a virtual
 /// function and moderation, which may help most.
-pub fn regime(model: &Model, rates: &Rates, findings: &[Finding], planned: Planned<'_>) -> Option<Regime> {
+pub(crate) fn regime(
+    model: &Model,
+    rates: &Rates,
+    findings: &[Finding],
+    decisions: &mut Decisions<'_>,
+) -> Option<Regime> {
     let unseen = rates.unseen.iter().filter_map(|name| rates.nic(name)).any(|nic| nic.rx_packets >= TRAFFIC);
     if received(model, rates) < TRAFFIC || loopback_share(model, rates).is_some() || unseen {
         return None;
@@ -119,9 +124,8 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding], planned: Plann
     // A machine whose one thread moves from CPU to CPU looks idle by its CPUs.
     let thread = limit.as_ref().filter(|limit| limit.ceiling() < CEILING).map(Limit::reason);
     let advised = findings.iter().any(|finding| !finding.plans.is_empty());
-    let judged = || {
-        let knobs = knobs::judged(model, rates, findings, hot, planned);
-        let knobs = if limit.is_some() { knobs::without_rfs(knobs) } else { knobs };
+    let mut judged = || {
+        let knobs = knobs::judged(model, rates, findings, (hot, limit.is_some()), decisions);
         let mut summary = to_try(model, rates, hot, &knobs);
         if let Some((_, _, cost)) =
             costly_packets::costliest(model, rates).filter(|(cpu, ..)| cpu.cpu == hot.cpu)

@@ -4,6 +4,7 @@ pub(crate) use rxlab_path::sketch::{Sketch, cpus};
 
 use super::regime::{Regime, regime};
 use super::{Finding, Rule};
+use crate::decision::Decisions;
 
 /// Runs rules on a sketch.
 pub(crate) trait Diagnosed: Sized {
@@ -43,6 +44,6 @@ impl Diagnosed for Sketch {
 
     fn regime(self) -> Regime {
         let (model, rates) = self.build();
-        regime(&model, &rates, &[], &|_, _| Ok(None)).expect("there is traffic")
+        regime(&model, &rates, &[], &mut Decisions::new(&model, &rates)).expect("there is traffic")
     }
 }

@@ -12,8 +12,8 @@ mod placement;
 
 use std::collections::BTreeSet;
 
-use super::regime::regime;
 use super::{RULES, diagnose};
+use crate::doctor::{DoctorReport, doctor};
 use crate::family::{Family, PlanName};
 use rxlab_base::units::{CpuId, Fact};
 use rxlab_path::evidence::carrier;
@@ -199,13 +199,11 @@ fn what_a_finding_advises_is_worth_a_trial() {
     let mut advised = 0;
     for host in hosts() {
         let (model, rates) = (&host.model, &host.rates);
-        let findings = diagnose(model, rates);
-        let Some(regime) = regime(model, rates, &findings, &|_, _| Ok(None)) else { continue };
+        let DoctorReport { regime: Some(regime), findings, .. } = doctor(model, rates, "") else { continue };
         let Some((nic, _)) = carrier(model, rates, regime.cpus[0].cpu) else { continue };
-        let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(&nic.name));
-        if of_nic.flat_map(|finding| &finding.plans).any(|plan| *plan == PlanName::Rps) {
+        if findings.iter().any(|finding| finding.asks(&nic.name, PlanName::Rps)) {
             let rps = regime.knobs.iter().find(|worth| worth.knob == Family::Rps).expect("judged");
-            assert!(rps.trial, "{}: {rps:?}", host.name);
+            assert_eq!(rps.plan, Some(PlanName::Rps), "{}: {rps:?}", host.name);
             advised += 1;
         }
     }

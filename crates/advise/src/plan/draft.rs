@@ -1,10 +1,10 @@
 //! A plan while it passes through the steps of a policy.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use super::expected::Work;
 use super::policy::{Options, Variable};
+use super::reason::Reason;
 use super::share::Machine;
 use super::spread::{below, stands_on};
 use super::topology::CpuTopology;
@@ -13,24 +13,6 @@ use rxlab_path::constraints::{Binds, Constraints, slow};
 use rxlab_path::evidence::TRAFFIC;
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{PlannedSetting, Setting, Target, forbids, simulation};
-
-/// Reason to leave something alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Reason {
-    /// The variable is as the policy wants it.
-    Unchanged(Variable),
-    /// Any other reason, in one line.
-    Other(String),
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::Unchanged(variable) => write!(f, "{variable}: nothing to change"),
-            Reason::Other(why) => f.write_str(why),
-        }
-    }
-}
 
 /// Decisions of a policy so far. Each step sees the machine as the previous steps will leave it, so that a
 /// machine set by the plan leaves every step with nothing to do.
@@ -206,9 +188,9 @@ impl<'a> Draft<'a> {
     }
 
     /// Records why something is left alone, once.
-    pub(super) fn leave(&mut self, why: String) {
+    pub(super) fn leave(&mut self, why: impl Into<Reason>) {
         self.has_left = true;
-        let reason = Reason::Other(why);
+        let reason = why.into();
         if !self.reasons.contains(&reason) {
             self.reasons.push(reason);
         }
@@ -218,8 +200,11 @@ impl<'a> Draft<'a> {
     pub(super) fn take(&mut self, settings: Vec<PlannedSetting>) {
         for planned in settings {
             if let Some(why) = forbids(&self.constraints, &self.model, &planned.set, Binds::Plans) {
-                let variable = self.deciding.map(|variable| format!("{variable}: ")).unwrap_or_default();
-                self.leave(format!("{variable}{why}"));
+                let why = why.to_string();
+                self.leave(match self.deciding {
+                    Some(variable) => Reason::Of(variable, why),
+                    None => Reason::Other(why),
+                });
                 continue;
             }
             simulation::simulate(&mut self.model, &planned.set);

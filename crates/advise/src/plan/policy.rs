@@ -10,7 +10,8 @@ mod spread;
 use std::fmt;
 use std::str::FromStr;
 
-use super::draft::{Draft, Reason};
+use super::draft::Draft;
+use super::reason::Reason;
 use super::{forecast, step};
 use crate::diagnose::{DeepIdle, deep_idle};
 use rxlab_base::number::cpus_text;
@@ -262,7 +263,7 @@ fn finish(
     };
     notes.extend(reasons.iter().filter_map(|reason| match reason {
         Reason::Unchanged(_) => None,
-        Reason::Other(why) => Some(why.clone()),
+        reason => Some(reason.to_string()),
     }));
     if variables.len() > 1 {
         let names: Vec<String> = variables.iter().map(|variable| format!("{policy}.{variable}")).collect();
@@ -299,6 +300,11 @@ fn advise_virtual_functions(draft: &mut Draft<'_>) {
 }
 
 impl Variable {
+    /// The reason to leave it alone.
+    pub(super) fn because(self, why: String) -> Reason {
+        Reason::Of(self, why)
+    }
+
     /// Every variable, by its name.
     pub const ALL: [(&'static str, Variable); 8] = [
         ("channels", Variable::Channels),

@@ -86,6 +86,8 @@ struct Unassigned<'a> {
     queue: &'a RxQueue,
     /// The CPU of its interrupt; the busiest if its mask applies to several queues.
     home: CpuId,
+    /// True if its mask applies to packets of other CPUs' interrupts too.
+    is_of_several: bool,
     /// The CPUs of all interrupts that bring the packets of its mask.
     irqs: CpuMask,
     /// Place of the first one's CPU among all: domain by domain, and in its domain.
@@ -98,6 +100,11 @@ struct Unassigned<'a> {
 }
 
 impl<'a> Unassigned<'a> {
+    /// True if the packets of both come to one CPU, and no others: one mask is enough for them.
+    fn shares_with(&self, other: &Self) -> bool {
+        self.home == other.home && !self.is_of_several && !other.is_of_several
+    }
+
     /// Its current mask, if there is one.
     fn current(&self) -> Option<&CpuMask> {
         self.queue.rps_cpus.known().filter(|current| !current.is_empty())
@@ -172,7 +179,7 @@ impl Machine<'_> {
         options: ShareOptions,
     ) -> (Vec<Part<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
         let (mut unassigned, homeless) = self.unassigned(nics);
-        unassigned.sort_by_key(|unassigned| unassigned.place);
+        unassigned.sort_by_key(|unassigned| (unassigned.place, unassigned.is_of_several));
         let irqs: CpuMask = unassigned.iter().flat_map(|unassigned| unassigned.irqs.iter()).collect();
         // CPUs for quiet queues would be missing for the hot ones.
         let some_hot =
@@ -237,6 +244,7 @@ impl Machine<'_> {
                 let masked = if nic.is_steered_by_first() { &nic.rx } else { slice::from_ref(queue) };
                 let time = |cpu: &CpuId| brought.get(cpu).copied();
                 let homes = masked.iter().filter_map(|queue| self.home(queue));
+                let is_of_several = homes.clone().collect::<CpuMask>().len() > 1;
                 let home =
                     homes.rev().max_by(|a, b| time(a).unwrap_or(0.0).total_cmp(&time(b).unwrap_or(0.0)));
                 let Some((home, place)) = home.and_then(|cpu| Some((cpu, self.topology.place(cpu)?))) else {
@@ -250,7 +258,17 @@ impl Machine<'_> {
                 let irqs = masked.iter().map(|queue| irq_cpus(queue, self.model, self.rates));
                 let irqs = irqs.fold(home.into(), |all: CpuMask, one| all.union(&one));
                 let brought = of_home.unwrap_or_default();
-                unassigned.push(Unassigned { nic, queue, home, irqs, place, brought, is_busy, has_room });
+                unassigned.push(Unassigned {
+                    nic,
+                    queue,
+                    home,
+                    is_of_several,
+                    irqs,
+                    place,
+                    brought,
+                    is_busy,
+                    has_room,
+                });
             }
         }
         (unassigned, homeless)
@@ -349,22 +367,23 @@ pub(super) fn receive_work(cpu: &CpuRates) -> f64 {
     cpu.softirq.max(cpu.ksoftirqd) + cpu.napi
 }
 
-/// The CPUs of the interrupts of a group, in its order.
+/// The CPUs of the interrupts of a group, in its order: one for all queues that may share a mask.
 fn homes(group: &[Unassigned<'_>]) -> Vec<CpuId> {
-    let mut homes: Vec<CpuId> = group.iter().map(|unassigned| unassigned.home).collect();
-    homes.dedup();
-    homes
+    group.chunk_by(Unassigned::shares_with).map(|sharing| sharing[0].home).collect()
 }
 
-/// Of these CPUs, at most `most` that are hot and clearly hotter than the others: handing on the work of some of several
-/// equals would leave the others as hot.
-fn hottest(group: &[&Unassigned<'_>], homes: &[CpuId], most: usize) -> Vec<CpuId> {
-    let first = |home: &CpuId| group.iter().find(|unassigned| unassigned.home == *home);
-    let mut hot: Vec<&&Unassigned<'_>> = homes.iter().filter_map(first).collect();
-    hot.sort_by(|a, b| b.brought.total_cmp(&a.brought));
-    let is_step = |at: &usize| hot[at - 1].is_hot() && hot[at - 1].brought >= HOTTER * hot[*at].brought;
-    let count = (1..=most.min(hot.len() - 1)).rev().find(is_step).unwrap_or(0);
-    hot[..count].iter().map(|unassigned| unassigned.home).collect()
+/// For each of these sets of queues that share a CPU: whether it is one of at most `most` that are hot and clearly hotter
+/// than the others. Handing on the work of some of several equals would leave the others as hot.
+fn hottest(sets: &[&[&Unassigned<'_>]], most: usize) -> Vec<bool> {
+    let first = |at: usize| sets[at][0];
+    let mut order: Vec<usize> = (0..sets.len()).collect();
+    order.sort_by(|a, b| first(*b).brought.total_cmp(&first(*a).brought));
+    let is_step = |at: &usize| {
+        let (last, next) = (first(order[at - 1]), first(order[*at]));
+        last.is_hot() && last.brought >= HOTTER * next.brought
+    };
+    let count = (1..=most.min(sets.len() - 1)).rev().find(is_step).unwrap_or(0);
+    (0..sets.len()).map(|at| order[..count].contains(&at)).collect()
 }
 
 /// The CPUs available to one group of queues.
@@ -453,7 +472,7 @@ impl Share<'_> {
                 without.push(name);
             }
         }
-        let masks = self.masks(&group.iter().collect::<Vec<_>>(), &homes, &free);
+        let masks = self.masks(&group.iter().collect::<Vec<_>>(), &free);
         let is_short = |unassigned: &Unassigned<'_>, mask: &CpuMask| {
             self.options.by_hand && unassigned.is_short_of(mask, machine)
         };
@@ -493,26 +512,28 @@ impl Share<'_> {
     /// Equal parts of `free` for all queues, or for all CPUs that take their interrupts. If there are fewer CPUs than
     /// these, for the hottest of them: RPS would crowd the work of many CPUs onto few. Also returns if others have
     /// the same.
-    fn masks(&self, group: &[&Unassigned<'_>], homes: &[CpuId], free: &[CpuId]) -> Vec<(CpuMask, bool)> {
+    fn masks(&self, group: &[&Unassigned<'_>], free: &[CpuId]) -> Vec<(CpuMask, bool)> {
         let part =
             |turn: usize, count: usize| &free[turn * free.len() / count..(turn + 1) * free.len() / count];
         let cut = |cpus: &[CpuId]| cpus.iter().copied().take(self.options.width).collect::<CpuMask>();
         if free.len() >= group.len() {
             return (0..group.len()).map(|turn| (cut(part(turn, group.len())), false)).collect();
         }
-        if free.len() < homes.len() {
-            let mut hot = hottest(group, homes, free.len());
-            hot.sort_by_key(|home| homes.iter().position(|other| other == home));
-            let is_hot = |unassigned: &&&Unassigned<'_>| hot.contains(&unassigned.home);
-            let of_hot: Vec<&Unassigned<'_>> = group.iter().filter(is_hot).copied().collect();
-            let mut masks = self.masks(&of_hot, &hot, free).into_iter();
-            let mask = |unassigned| is_hot(&unassigned).then(|| masks.next()).flatten().unwrap_or_default();
-            return group.iter().map(mask).collect();
+        let sets: Vec<&[&Unassigned<'_>]> = group.chunk_by(|a, b| a.shares_with(b)).collect();
+        if free.len() < sets.len() {
+            let hot = hottest(&sets, free.len());
+            let is_hot =
+                || sets.iter().zip(&hot).flat_map(|(set, is_hot)| set.iter().map(|one| (*one, *is_hot)));
+            let of_hot: Vec<&Unassigned<'_>> = is_hot().filter(|(_, hot)| *hot).map(|(one, _)| one).collect();
+            let mut masks = self.masks(&of_hot, free).into_iter();
+            return is_hot()
+                .map(|(_, hot)| hot.then(|| masks.next()).flatten().unwrap_or_default())
+                .collect();
         }
         let mut masks = Vec::new();
-        for (turn, queues) in group.chunk_by(|a, b| a.home == b.home).enumerate() {
-            let of_home = part(turn, homes.len());
-            let count = queues.len();
+        for (turn, set) in sets.iter().enumerate() {
+            let of_home = part(turn, sets.len());
+            let count = set.len();
             if of_home.len() >= count {
                 masks.extend((0..count).map(|queue| {
                     let own = &of_home[queue * of_home.len() / count..(queue + 1) * of_home.len() / count];
@@ -532,7 +553,7 @@ impl Share<'_> {
         let (mut seen, mut of_home) = (CpuMask::new(), CpuMask::new());
         for (at, (unassigned, (mask, is_shared))) in group.iter().zip(masks).enumerate() {
             let Some(current) = unassigned.current() else { return false };
-            if at > 0 && group[at - 1].home != unassigned.home {
+            if at > 0 && !group[at - 1].shares_with(unassigned) {
                 seen = seen.union(&of_home);
                 of_home = CpuMask::new();
             }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::candidates::masks::best;
 use super::candidates::seen;
 use super::moves::Steering;
-use super::policy::objection_to_masks;
+use super::policy::{Variable, objection_to_masks};
+use super::reason::Reason;
 use super::share::{HIGH_LOAD, Machine, Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
@@ -45,24 +46,22 @@ impl Proposal {
 
     /// True if a finding refers to it.
     pub fn addresses(&self, finding: &Finding) -> bool {
-        finding.nic.as_ref() == Some(&self.nic)
-            && self.name().is_some_and(|name| finding.plans.contains(&name))
+        self.name().is_some_and(|name| finding.asks(&self.nic, name))
     }
 }
 
 /// Proposals, and the reasons for those that are missing.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Spread {
     /// `rps`, `rfs` and `rps+rfs`, as far as they would change something.
     pub proposals: Vec<Proposal>,
-    /// Reasons why a variable is left alone, one line each.
-    pub reasons: Vec<String>,
+    /// Reasons why a variable is left alone.
+    pub reasons: Vec<Reason>,
 }
 
 impl Spread {
-    fn nothing(reason: String) -> Self {
-        Self { proposals: Vec::new(), reasons: vec![reason] }
+    fn nothing(reason: impl Into<Reason>) -> Self {
+        Self { proposals: Vec::new(), reasons: vec![reason.into()] }
     }
 }
 
@@ -89,12 +88,12 @@ pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
     let objection = masks.and_then(|rps| objection_to_masks(model, rates, &nic.name, &rps.plan.settings));
     if let Some(why) = objection {
         spread.proposals.retain(|proposal| proposal.name() == Some(PlanName::Rfs));
-        spread.reasons.push(format!("rps: left alone: {why}"));
+        spread.reasons.push(Variable::Rps.because(format!("left alone: {why}")));
     }
     if let Some(devices) = devices {
         let note = stands_on(named, &devices);
         spread.proposals.iter_mut().for_each(|proposal| proposal.plan.notes.insert(0, note.clone()));
-        spread.reasons.insert(0, note);
+        spread.reasons.insert(0, note.into());
     }
     spread
 }
@@ -111,21 +110,24 @@ pub(super) fn of_nic(model: &Model, rates: &Rates, nic: &Nic, nics: &[&Nic], wid
 }
 
 /// Reason to leave RPS and RFS of an interface alone.
-fn refusal(machine: Machine<'_>, nic: &Nic) -> Option<String> {
+fn refusal(machine: Machine<'_>, nic: &Nic) -> Option<Reason> {
     let name = &nic.name;
     let usable = machine.topology.usable.len();
     if nic.kind == NicKind::Loopback {
-        return Some(format!("{name} receives inside the sender's system call: steering it is refused"));
+        return Some(
+            format!("{name} receives inside the sender's system call: steering it is refused").into(),
+        );
     }
     if usable < 2 {
-        return Some("no second CPU to give work to".to_owned());
+        return Some(Reason::Other("no second CPU to give work to".to_owned()));
     }
     if let Some(why) = unsteerable(machine.model, machine.rates, nic) {
-        return Some(format!("rps: {why}"));
+        return Some(Variable::Rps.because(why));
     }
     // Queues of a virtual interface are received where their packets are sent, however many there are.
     let is_redundant = nic.kind == NicKind::Device && machine.is_covered_by(nic);
-    is_redundant.then(|| format!("{name} has {} RX queues for {usable} CPUs: RPS is redundant", nic.rx.len()))
+    is_redundant
+        .then(|| format!("{name} has {} RX queues for {usable} CPUs: RPS is redundant", nic.rx.len()).into())
 }
 
 /// Reason to leave RPS and RFS alone on an interface of whatever kind: kernel threads poll its queues, its packets never
@@ -339,22 +341,23 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
     let rfs = if readable { rfs::settings(model, nic) } else { Vec::new() };
     let mut spread = Spread::default();
     let off = nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty));
-    spread.reasons.extend(rps.is_empty().then(|| match (readable, off) {
-        (false, _) => format!("rps: a mask of {} cannot be read", nic.name),
+    let unmasked = || match (readable, off) {
+        (false, _) => format!("a mask of {} cannot be read", nic.name),
         (true, true) => {
-            format!("rps: the queues of {} are quiet, or too few CPUs have room for their packets", nic.name)
+            format!("the queues of {} are quiet, or too few CPUs have room for their packets", nic.name)
         }
-        (true, false) => format!("rps: the masks of {} need no change", nic.name),
-    }));
+        (true, false) => format!("the masks of {} need no change", nic.name),
+    };
+    spread.reasons.extend(rps.is_empty().then(|| Variable::Rps.because(unmasked())));
     spread.reasons.extend(rfs.is_empty().then(|| {
-        if !readable {
-            format!("rfs: unknown whether RPS is on for {}", nic.name)
+        Variable::Rfs.because(if !readable {
+            format!("unknown whether RPS is on for {}", nic.name)
         } else if rfs::are_readable(model, nic) {
-            format!("rfs: the tables of {} are complete", nic.name)
+            format!("the tables of {} are complete", nic.name)
         } else {
-            "rfs: a table cannot be read (the global one is visible only in the initial network namespace)"
-                .into()
-        }
+            "a table cannot be read (the global one is visible only in the initial network namespace)"
+                .to_owned()
+        })
     }));
 
     if !rps.is_empty() {

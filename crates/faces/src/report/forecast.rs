@@ -142,7 +142,8 @@ pub(super) fn sample() -> Forecast {
     let (model, rates) = Sketch::case_a().build();
     let spread = spread(&model, &rates, None);
     let plans = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
-    Forecast::new(&model, &rates, plans, spread.reasons)
+    let reasons = spread.reasons.iter().map(ToString::to_string).collect();
+    Forecast::new(&model, &rates, plans, reasons)
 }
 
 #[cfg(test)]

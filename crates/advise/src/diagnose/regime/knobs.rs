@@ -1,20 +1,21 @@
-//! The families of settings worth a trial when receive work matters.
+//! The gain of each family of settings when receive work matters: a view of the candidates for the interface that keeps
+//! the busiest CPU busy.
 //!
-//! The order: settings that keep the link before those that reset it, and of equals that of [`Family::ALL`].
+//! A family is worth a trial if its plan is offered and nothing speaks against it here, or a finding asks for it. The order:
+//! settings that keep the link before those that reset it, and of equals that of [`Family::ALL`].
 
-use super::{CpuRegime, FamilyGain, Planned};
+use super::{CpuRegime, FamilyGain};
+use crate::decision::{Candidate, Decisions};
 use crate::diagnose::Finding;
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, recipient, table_part};
-use crate::diagnose::irq_on_wrong_node;
-use crate::diagnose::places::{cores, forwards, full_readers, handed_over, node, of_node};
+use crate::diagnose::places::{cores, forwards, full_readers, handed_over};
 use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, plural};
-use rxlab_base::units::CpuMask;
 use rxlab_path::constraints::queue_limit;
 use rxlab_path::drivers::Kind;
-use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus, reach_every_cpu};
+use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Risk, risk_and_upkeep};
 
@@ -30,64 +31,48 @@ pub(super) fn none(why: &str) -> Vec<FamilyGain> {
 }
 
 fn no(knob: Family, why: String) -> FamilyGain {
-    FamilyGain { knob, trial: false, by_hand: false, cpus: None, why }
+    FamilyGain { knob, trial: false, by_hand: false, plan: None, cpus: None, why }
 }
 
-/// The verdict on each family, by the hottest CPU's queue and its interface. Masks that a finding would
-/// correct are worth a trial as well.
+/// What a setting would help here, or what speaks against it.
+type Judged = Result<String, String>;
+
+/// The busiest CPU, and the interface and queue that bring its packets.
+struct Place<'a> {
+    model: &'a Model,
+    rates: &'a Rates,
+    hot: &'a CpuRegime,
+    nic: &'a Nic,
+    queue: &'a RxQueue,
+    /// The queues that share the CPU, if one of them can move.
+    crowd: Option<Crowd<'a>>,
+}
+
+/// The verdict on each family.
 pub(super) fn judged(
     model: &Model,
     rates: &Rates,
     findings: &[Finding],
-    hot: &CpuRegime,
-    planned: Planned<'_>,
+    (hot, has_full_thread): (&CpuRegime, bool),
+    decisions: &mut Decisions<'_>,
 ) -> Vec<FamilyGain> {
     let Some((nic, queue)) = carrier(model, rates, hot.cpu) else {
         return none("these packets come from no interface of this namespace");
     };
-    let (rps, rfs, cpus) = match polled(rates, nic, hot) {
-        Some(why) => (Err(why.clone()), Err(why), None),
-        None => {
-            let masks = planned(nic, Family::Rps).ok().flatten();
-            let (rps, cpus) = match rps(model, rates, (nic, queue), hot, masks) {
-                Ok((why, cpus)) => (Ok(why), cpus),
-                Err(why) => (mask_finding(findings, nic).ok_or(why), None),
-            };
-            let (handed, full) = (is_polled_only(model, rates, queue, hot), full_readers(rates, hot.cpu));
-            let rfs = if forwards(rates) {
-                Err("as many packets are sent as received, and no CPU runs a program that may read them"
-                    .to_owned())
-            } else {
-                rfs(model, nic, rps.is_ok(), handed, full)
-            };
-            (rps, rfs, cpus)
-        }
-    };
+    if has_full_thread {
+        let why = "it would move the packets to the CPU of a thread that has no time left";
+        decisions.reject(&nic.name, PlanName::Rfs, why);
+    }
     let crowd = movable(model, rates).find(|crowd| crowd.cpu == hot.cpu);
-    let judged = [
-        virtual_function(model, nic),
-        moderation(nic, hot),
-        rss(nic, queue),
-        queues(model, rates, (nic, queue), crowd.as_ref()),
-        placement(model, rates, nic, hot, (findings, crowd.as_ref())),
-        rps,
-        rfs,
-    ];
-    let verdict = |(knob, judged): (Family, Judged)| {
-        let why = match judged {
-            Ok(why) => why,
-            Err(why) => return no(knob, why),
-        };
-        let by_hand = match planned(nic, knob) {
-            Err(_) if matches!(knob, Family::VirtualFunction | Family::Moderation) => true,
-            Err(unplanned) => return no(knob, unplanned),
-            Ok(_) => false,
-        };
-        FamilyGain { knob, trial: true, by_hand, cpus: cpus.clone().filter(|_| knob == Family::Rps), why }
+    let place = Place { model, rates, hot, nic, queue, crowd };
+    let gain = |family| {
+        let name = decisions.of_family(findings, &nic.name, family);
+        let asks = findings.iter().find(|finding| name.is_some_and(|name| finding.asks(&nic.name, name)));
+        place.gain(family, name.map(|name| (name, decisions.of(&nic.name, name))), asks)
     };
-    let mut worth: Vec<FamilyGain> = Family::ALL.into_iter().zip(judged).map(verdict).collect();
-    worth.sort_by_key(|worth| (!worth.trial, worth.by_hand, resets_link(nic, worth.knob)));
-    worth
+    let mut gains: Vec<FamilyGain> = Family::ALL.into_iter().map(gain).collect();
+    gains.sort_by_key(|gain| (!gain.trial, gain.by_hand, resets_link(nic, gain.knob)));
+    gains
 }
 
 /// True if a setting of a family resets the link of an interface.
@@ -101,16 +86,6 @@ fn resets_link(nic: &Nic, family: Family) -> bool {
     risk_and_upkeep(knob, nic.driver.as_deref()).is_some_and(|(risk, _)| risk == Risk::LinkReset)
 }
 
-/// The same when a thread that reads the sockets has no time left.
-pub(super) fn without_rfs(mut worth: Vec<FamilyGain>) -> Vec<FamilyGain> {
-    for rfs in worth.iter_mut().filter(|worth| worth.knob == Family::Rfs && worth.trial) {
-        rfs.trial = false;
-        rfs.why = "it would move the packets to the CPU of a thread that has no time left".to_owned();
-    }
-    worth.sort_by_key(|worth| !worth.trial);
-    worth
-}
-
 /// The name of a family in a list of things to try; RPS with its CPUs, or off.
 pub(super) fn called(worth: &FamilyGain) -> String {
     match &worth.cpus {
@@ -121,226 +96,235 @@ pub(super) fn called(worth: &FamilyGain) -> String {
     }
 }
 
-/// Worth a trial, or not, and why.
-type Judged = Result<String, String>;
-
-fn virtual_function(model: &Model, nic: &Nic) -> Judged {
-    let driver = nic.driver.as_deref().unwrap_or("no driver");
-    let has_one =
-        model.nics.iter().any(|nic| nic.up && matches!(nic.hardware.function, Function::Virtual { .. }));
-    if has_one {
-        Err("the machine has one".to_owned())
-    } else if nic.driver_facts().kind == (Kind::Paravirtual { has_virtual_functions: true }) {
-        Ok(format!("{driver} passes each packet through the hypervisor; ask the provider for SR-IOV"))
-    } else {
-        Err(format!("no known virtual functions for {} ({driver})", nic.name))
-    }
-}
-
-fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
-    let Some(coalesce) = nic.hardware.coalesce.known() else {
-        return Err(format!("not reported by {}", nic.name));
-    };
-    if coalesce.adaptive_rx.is_none() && coalesce.rx_usecs.is_none() {
-        return Err(format!("the driver of {} does not support it", nic.name));
-    }
-    let each = hot.interrupts.filter(|rate| *rate > 0.0).map(|rate| hot.packets / rate);
-    if adapts(nic) {
-        return Err("already adaptive".to_owned());
-    }
-    let made_up =
-        nic.hardware.function == Function::Paravirtual && coalesce.rx_usecs.is_none_or(|usecs| usecs == 0);
-    let now = match (made_up, coalesce.rx_usecs) {
-        (true, _) if defers(nic) => return Err("interrupts are already deferred in software".to_owned()),
-        // Few hypervisors offer moderation.
-        (true, _) => "in software (napi_defer_hard_irqs, gro_flush_timeout)".to_owned(),
-        (false, Some(usecs)) => format!("fixed at {usecs} us"),
-        (false, None) => "not adaptive".to_owned(),
-    };
-    match each {
-        Some(each) if each >= MODERATED => {
-            Err(format!("{each:.0} packets per interrupt: little left to save"))
-        }
-        Some(each) => Ok(format!(
-            "{now}, {each:.1} packets per interrupt, {} interrupts/s on CPU {}",
-            count(hot.interrupts.unwrap_or_default()),
-            hot.cpu
-        )),
-        None => Ok(now),
-    }
-}
-
-fn rss(nic: &Nic, queue: &RxQueue) -> Judged {
-    let Some(part) = table_part(nic, queue.index) else {
-        return Err(format!("{} reports no RSS table", nic.name));
-    };
-    let (all, index) = (part.reach, queue.index);
-    match (part.own, all.saturating_sub(part.queues)) {
-        // No entry leads there, so an even table would bring it more.
-        (0.0, _) => Err(format!("no part of the table leads to rx-{index}")),
-        (_, left_out) if left_out > 0 => Ok(format!("the table leaves out {left_out} of {all} queues")),
-        (own, _) if part.is_uneven() => Ok(format!("{} of the table leads to rx-{index}", percent(own))),
-        _ => Err("the table is even".to_owned()),
-    }
-}
-
-fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), crowd: Option<&Crowd<'_>>) -> Judged {
-    if nic.kind != NicKind::Device {
-        return Err(format!("{} has no hardware queues", nic.name));
-    }
-    // Hyper-threads showed no benefit (Documentation/networking/scaling.rst).
-    let (now, cores) = (nic.rx.len(), cores(model, &model.usable()));
-    if now >= cores {
-        return Err(format!("{} for {}", plural(now, "queue"), plural(cores, "core")));
-    }
-    if may_be_one_flow(rates, nic, queue) {
-        let name = &nic.name;
-        return Err(format!("{name}/rx-{} takes most packets: more queues do not split a flow", queue.index));
-    }
-    if let Some(crowd) = crowd {
-        return Err(format!("several queues share CPU {}: first move one", crowd.cpu));
-    }
-    let Some(limit) = queue_limit(nic) else {
-        return Err(format!("{} does not report its maximum", nic.name));
-    };
-    if usize::try_from(limit.most).is_ok_and(|most| most > now) {
-        Ok(format!("{} of {} that are of use", plural(now, "queue"), limit.most))
-    } else {
-        Err(limit.why.unwrap_or_else(|| format!("the driver supports at most {}", plural(now, "queue"))))
-    }
-}
-
-fn placement(
-    model: &Model,
-    rates: &Rates,
-    nic: &Nic,
-    hot: &CpuRegime,
-    (findings, crowd): (&[Finding], Option<&Crowd<'_>>),
-) -> Judged {
-    let is_far = |finding: &&Finding| {
-        finding.id == irq_on_wrong_node::RULE.id && finding.nic.as_ref() == Some(&nic.name)
-    };
-    if let Some(far) = findings.iter().find(is_far) {
-        return Ok(far.title.clone());
-    }
-    if let Some(crowd) = crowd {
-        return Ok(format!("{} busy queues share CPU {}", crowd.queues.len(), crowd.cpu));
-    }
-    let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
-    let (here, all) = (nic.rx.iter().filter(lands).count(), nic.rx.len());
-    let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
-    let application = time(processing);
-    match (here, all) {
-        (0, _) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => {
-            Err(format!("it is unknown where the interrupts of {} land", nic.name))
-        }
-        (0, _) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
-        (1, 1) => Err("a single interrupt: the hotspot moves with it".to_owned()),
-        (2.., _) => Ok(format!("{here} of {all} interrupts land on CPU {}", hot.cpu)),
-        _ if application >= SHARED => Ok(format!(
-            "CPU {} spends {} of its time on the application, which could run elsewhere",
-            hot.cpu,
-            percent(application)
-        )),
-        _ => Err("each interrupt has its own CPU".to_owned()),
-    }
-}
-
-/// The reason not to steer if threads poll: the planner leaves such interfaces alone.
-fn polled(rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Option<String> {
-    let threads = nic.napi.threaded.known() == Some(&true) || rates.cpu(hot.cpu).is_some_and(by_threads);
-    threads.then(|| "kernel threads poll the queues: the scheduler chooses their CPUs".to_owned())
-}
-
-/// The title of a finding against the masks of an interface.
-fn mask_finding(findings: &[Finding], nic: &Nic) -> Option<String> {
-    let of_masks = |finding: &&Finding| {
-        finding.nic.as_ref() == Some(&nic.name) && finding.plans.contains(&PlanName::Rps)
-    };
-    findings.iter().find(of_masks).map(|finding| finding.title.clone())
-}
-
-/// The reason for RPS, and its CPUs where the kernel does not choose them by the senders.
-fn rps(
-    model: &Model,
-    rates: &Rates,
-    (nic, queue): (&Nic, &RxQueue),
-    hot: &CpuRegime,
-    masks: Option<CpuMask>,
-) -> Result<(String, Option<CpuMask>), String> {
-    let usable = model.usable();
-    if masks.is_none() && reach_every_cpu(nic, model, rates) {
-        return Err(format!(
-            "{} for {}: redundant",
-            plural(nic.rx.len(), "queue"),
-            plural(usable.len(), "CPU")
-        ));
-    }
-    let irq = queue.channel_cpu.map_or_else(|| irq_cpus(queue, model, rates), CpuMask::from);
-    let now = queue.rps_cpus.known().cloned().unwrap_or_default();
-    if let Some(cpu) = recipient(model, rates, queue) {
-        return Err(format!("already on ({now}), but CPU {cpu} takes most: a mask cannot split one flow"));
-    }
-    if is_polled_only(model, rates, queue, hot) {
-        return Err(format!("already on ({now}): only polling the queue is left"));
-    }
-    let of_nic = nic_irq_cpus(nic, model, rates).union(&irq);
-    let to = same_node(model, &usable, &irq).difference(&of_nic);
-    // Like the planner: this CPU is short of time, and so is the other thread of its core.
-    let apart = to.difference(&model.siblings(&of_nic));
-    let flows = if may_be_one_flow(rates, nic, queue) { format!("; {PARTLY}") } else { String::new() };
-    if masks.as_ref().is_some_and(CpuMask::is_empty) {
-        return Ok((format!("each CPU has a queue, and the masks of {} only cost time", nic.name), masks));
-    }
-    if let Some(masks) = masks.filter(|_| !irq.is_empty() && !nic.hides_interrupt(queue)) {
-        return Ok((format!("hands packets to {}{flows}", cpus_text(&masks)), Some(masks)));
-    }
-    match (to.is_empty(), apart.is_empty()) {
-        (true, _) => Err("no CPU of its node is free of interrupts".to_owned()),
-        (false, _) if nic.hides_interrupt(queue) => {
-            let why = format!("where the interrupt of {}/rx-{} lands is not known", nic.name, queue.index);
-            Ok((why, None))
-        }
-        (false, _) if irq.is_empty() => {
-            Ok(("packets are received on the CPUs that send them".to_owned(), None))
-        }
-        (false, false) if apart != to => {
-            let why =
-                format!("on {}: the same node, without the core of CPU {irq}{flows}", cpus_text(&apart));
-            Ok((why, Some(apart)))
-        }
-        (false, _) => {
-            Ok((format!("on {}: the same node, without CPU {irq}{flows}", cpus_text(&to)), Some(to)))
+impl Place<'_> {
+    /// The gain of a family with its plan: what speaks against it does not count where a finding asks for the plan.
+    fn gain(
+        &self,
+        knob: Family,
+        planned: Option<(PlanName, &Candidate)>,
+        asks: Option<&Finding>,
+    ) -> FamilyGain {
+        let judged = match knob {
+            Family::VirtualFunction => self.virtual_function(),
+            Family::Moderation => self.moderation(),
+            Family::Rss => self.rss(),
+            Family::Queues => self.queues(),
+            Family::IrqPlacement => self.placement(),
+            Family::Rps => self.rps(planned),
+            Family::Rfs => self.rfs(),
+        };
+        let offered = planned.filter(|(_, candidate)| candidate.is_offered());
+        let why = match (judged, asks) {
+            // Another node costs each packet, wherever else its interrupts could be.
+            (_, Some(finding)) if planned.is_some_and(|(name, _)| name == PlanName::NearIrqs) => {
+                finding.title.clone()
+            }
+            (Ok(why), _) => why,
+            (Err(_), Some(finding)) if offered.is_some() => finding.title.clone(),
+            (Err(against), _) => return no(knob, against),
+        };
+        match (offered, planned) {
+            (Some((name, candidate)), _) => {
+                let cpus = candidate.masks().filter(|_| knob == Family::Rps && self.has_known_interrupt());
+                FamilyGain { trial: true, plan: Some(name), cpus, ..no(knob, why) }
+            }
+            // These may help more than what can be planned.
+            _ if matches!(knob, Family::VirtualFunction | Family::Moderation) => {
+                FamilyGain { trial: true, by_hand: true, ..no(knob, why) }
+            }
+            (None, planned) => {
+                let why_not = planned.and_then(|(_, candidate)| candidate.why_not());
+                no(knob, why_not.unwrap_or_default().to_owned())
+            }
         }
     }
-}
 
-/// True if the hot CPU only polls the queue: RPS hands its packets to others.
-fn is_polled_only(model: &Model, rates: &Rates, queue: &RxQueue, hot: &CpuRegime) -> bool {
-    let is_handed = queue.rps_cpus.known().is_some_and(|mask| mask.contains(hot.cpu));
-    handed_over(model, rates, queue) && !is_handed
-}
-
-/// CPUs of the node of the interrupt's CPU; all if that is unknown.
-fn same_node(model: &Model, usable: &CpuMask, irq: &CpuMask) -> CpuMask {
-    let node = irq.first().and_then(|cpu| node(model, cpu));
-    node.map_or_else(|| usable.clone(), |node| of_node(model, node).intersection(usable))
-}
-
-fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool, full: Option<CpuMask>) -> Judged {
-    let global = model.rps_sock_flow_entries.known().copied().unwrap_or_default() > 0;
-    let tables = nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some_and(|table| *table > 0));
-    match (global && tables, rps_helps) {
-        (true, _) => Err("already on".to_owned()),
-        (false, _) if handed_over => {
-            Err("RPS already moves that work: RFS would only choose other CPUs for it".to_owned())
+    fn virtual_function(&self) -> Judged {
+        let nic = self.nic;
+        let driver = nic.driver.as_deref().unwrap_or("no driver");
+        let has_one = self
+            .model
+            .nics
+            .iter()
+            .any(|nic| nic.up && matches!(nic.hardware.function, Function::Virtual { .. }));
+        if has_one {
+            Err("the machine has one".to_owned())
+        } else if nic.driver_facts().kind == (Kind::Paravirtual { has_virtual_functions: true }) {
+            Ok(format!("{driver} passes each packet through the hypervisor; ask the provider for SR-IOV"))
+        } else {
+            Err(format!("no known virtual functions for {} ({driver})", nic.name))
         }
-        (false, _) if full.is_some() => {
-            let full = cpus_text(&full.unwrap_or_default());
-            Err(format!("no time left on {full}, where sockets are read"))
+    }
+
+    fn moderation(&self) -> Judged {
+        let (nic, hot) = (self.nic, self.hot);
+        let Some(coalesce) = nic.hardware.coalesce.known() else {
+            return Err(format!("not reported by {}", nic.name));
+        };
+        if coalesce.adaptive_rx.is_none() && coalesce.rx_usecs.is_none() {
+            return Err(format!("the driver of {} does not support it", nic.name));
         }
-        (false, true) => Ok("the CPU that reads a connected socket also processes its packets".to_owned()),
-        (false, false) => Ok("moves packets to the CPU that reads their connected socket".to_owned()),
+        let each = hot.interrupts.filter(|rate| *rate > 0.0).map(|rate| hot.packets / rate);
+        if adapts(nic) {
+            return Err("already adaptive".to_owned());
+        }
+        let made_up = nic.hardware.function == Function::Paravirtual
+            && coalesce.rx_usecs.is_none_or(|usecs| usecs == 0);
+        let now = match (made_up, coalesce.rx_usecs) {
+            (true, _) if defers(nic) => return Err("interrupts are already deferred in software".to_owned()),
+            // Few hypervisors offer moderation.
+            (true, _) => "in software (napi_defer_hard_irqs, gro_flush_timeout)".to_owned(),
+            (false, Some(usecs)) => format!("fixed at {usecs} us"),
+            (false, None) => "not adaptive".to_owned(),
+        };
+        match each {
+            Some(each) if each >= MODERATED => {
+                Err(format!("{each:.0} packets per interrupt: little left to save"))
+            }
+            Some(each) => Ok(format!(
+                "{now}, {each:.1} packets per interrupt, {} interrupts/s on CPU {}",
+                count(hot.interrupts.unwrap_or_default()),
+                hot.cpu
+            )),
+            None => Ok(now),
+        }
+    }
+
+    fn rss(&self) -> Judged {
+        let (nic, queue) = (self.nic, self.queue);
+        let Some(part) = table_part(nic, queue.index) else {
+            return Err(format!("{} reports no RSS table", nic.name));
+        };
+        let (all, index) = (part.reach, queue.index);
+        match (part.own, all.saturating_sub(part.queues)) {
+            // No entry leads there, so an even table would bring it more.
+            (0.0, _) => Err(format!("no part of the table leads to rx-{index}")),
+            (_, left_out) if left_out > 0 => Ok(format!("the table leaves out {left_out} of {all} queues")),
+            (own, _) if part.is_uneven() => Ok(format!("{} of the table leads to rx-{index}", percent(own))),
+            _ => Err("the table is even".to_owned()),
+        }
+    }
+
+    fn queues(&self) -> Judged {
+        let (model, nic, queue) = (self.model, self.nic, self.queue);
+        if nic.kind != NicKind::Device {
+            return Err(format!("{} has no hardware queues", nic.name));
+        }
+        // Hyper-threads showed no benefit (Documentation/networking/scaling.rst).
+        let (now, cores) = (nic.rx.len(), cores(model, &model.usable()));
+        if now >= cores {
+            return Err(format!("{} for {}", plural(now, "queue"), plural(cores, "core")));
+        }
+        if may_be_one_flow(self.rates, nic, queue) {
+            let name = &nic.name;
+            return Err(format!(
+                "{name}/rx-{} takes most packets: more queues do not split a flow",
+                queue.index
+            ));
+        }
+        if let Some(crowd) = &self.crowd {
+            return Err(format!("several queues share CPU {}: first move one", crowd.cpu));
+        }
+        let Some(limit) = queue_limit(nic) else {
+            return Err(format!("{} does not report its maximum", nic.name));
+        };
+        if usize::try_from(limit.most).is_ok_and(|most| most > now) {
+            Ok(format!("{} of {} that are of use", plural(now, "queue"), limit.most))
+        } else {
+            Err(limit.why.unwrap_or_else(|| format!("the driver supports at most {}", plural(now, "queue"))))
+        }
+    }
+
+    fn placement(&self) -> Judged {
+        let (model, rates, nic, hot) = (self.model, self.rates, self.nic, self.hot);
+        if let Some(crowd) = &self.crowd {
+            return Ok(format!("{} busy queues share CPU {}", crowd.queues.len(), crowd.cpu));
+        }
+        let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
+        let (here, all) = (nic.rx.iter().filter(lands).count(), nic.rx.len());
+        let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
+        let application = time(processing);
+        match (here, all) {
+            (0, _) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => {
+                Err(format!("it is unknown where the interrupts of {} land", nic.name))
+            }
+            (0, _) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
+            (1, 1) => Err("a single interrupt: the hotspot moves with it".to_owned()),
+            (2.., _) => Ok(format!("{here} of {all} interrupts land on CPU {}", hot.cpu)),
+            _ if application >= SHARED => Ok(format!(
+                "CPU {} spends {} of its time on the application, which could run elsewhere",
+                hot.cpu,
+                percent(application)
+            )),
+            _ => Err("each interrupt has its own CPU".to_owned()),
+        }
+    }
+
+    /// The reason not to steer, if threads poll.
+    fn polled(&self) -> Option<String> {
+        let is_polled = self.nic.napi.threaded.known() == Some(&true)
+            || self.rates.cpu(self.hot.cpu).is_some_and(by_threads);
+        is_polled.then(|| "kernel threads poll the queues: the scheduler chooses their CPUs".to_owned())
+    }
+
+    fn rps(&self, planned: Option<(PlanName, &Candidate)>) -> Judged {
+        let (nic, queue) = (self.nic, self.queue);
+        let now = queue.rps_cpus.known().cloned().unwrap_or_default();
+        if let Some(why) = self.polled() {
+            return Err(why);
+        }
+        if let Some(cpu) = recipient(self.model, self.rates, queue) {
+            return Err(format!(
+                "already on ({now}), but CPU {cpu} takes most: a mask cannot split one flow"
+            ));
+        }
+        if self.is_polled_only() {
+            return Err(format!("already on ({now}): only polling the queue is left"));
+        }
+        let is_off = planned.is_some_and(|(name, _)| name == PlanName::RpsOff);
+        let masks = planned.and_then(|(_, candidate)| candidate.masks()).unwrap_or_default();
+        Ok(if is_off {
+            format!("each CPU has a queue, and the masks of {} only cost time", nic.name)
+        } else if nic.hides_interrupt(queue) {
+            format!("where the interrupt of {}/rx-{} lands is not known", nic.name, queue.index)
+        } else if !self.has_known_interrupt() {
+            "packets are received on the CPUs that send them".to_owned()
+        } else if masks.is_empty() {
+            format!("the masks of {} relieve no CPU", nic.name)
+        } else if may_be_one_flow(self.rates, nic, queue) {
+            format!("hands packets to {}; {PARTLY}", cpus_text(&masks))
+        } else {
+            format!("hands packets to {}", cpus_text(&masks))
+        })
+    }
+
+    /// True if the CPU of the queue's interrupt is known: masks are chosen around it.
+    fn has_known_interrupt(&self) -> bool {
+        let is_seen = || !irq_cpus(self.queue, self.model, self.rates).is_empty();
+        !self.nic.hides_interrupt(self.queue) && (self.queue.channel_cpu.is_some() || is_seen())
+    }
+
+    /// True if the busiest CPU only polls the queue: RPS hands its packets to others.
+    fn is_polled_only(&self) -> bool {
+        let is_handed = self.queue.rps_cpus.known().is_some_and(|mask| mask.contains(self.hot.cpu));
+        handed_over(self.model, self.rates, self.queue) && !is_handed
+    }
+
+    fn rfs(&self) -> Judged {
+        if let Some(why) = self.polled() {
+            return Err(why);
+        }
+        if forwards(self.rates) {
+            return Err("as many packets are sent as received, and no CPU runs a program that may read them"
+                .to_owned());
+        }
+        if self.is_polled_only() {
+            return Err("RPS already moves that work: RFS would only choose other CPUs for it".to_owned());
+        }
+        match full_readers(self.rates, self.hot.cpu) {
+            Some(full) => Err(format!("no time left on {}, where sockets are read", cpus_text(&full))),
+            None => Ok("the CPU that reads a connected socket also processes its packets".to_owned()),
+        }
     }
 }
 
@@ -433,7 +417,7 @@ mod tests {
             (true, "where the interrupt of eth0/rx-0 lands is not known")
         );
         let signalled = worth(host(8, &[0]).channels("eth0", &[0]), Family::Rps).why;
-        assert_eq!(signalled, "on CPUs 1-7: the same node, without CPU 0");
+        assert_eq!(signalled, "hands packets to CPUs 1-7");
     }
 
     /// RPS was once advised to CPUs that the thread itself may run on.

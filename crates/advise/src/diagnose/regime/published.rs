@@ -51,8 +51,8 @@ fn case_b_cannot_matter() {
 #[test]
 fn with_forty_times_the_packets_it_matters() {
     let regime = case_b(0.85, 4_150_000.0);
-    assert!(worth(&regime).contains(&Family::IrqPlacement), "{regime:#?}");
-    assert!(!worth(&regime).contains(&Family::Rps), "a queue for every CPU");
+    let summary = "receive work on CPU 0 (85 % of its time): no remaining setting moves it";
+    assert_eq!(regime.summary, summary, "interrupts are pinned here, and there is a queue for every CPU");
 }
 
 /// 128 CPUs, 16 queues, the whole machine 26 % busy at 18.2 M pipelined requests/s. The part of receive work
@@ -86,10 +86,10 @@ fn case_c(driver: &str, function: Function, adaptive: bool) -> Regime {
 #[test]
 fn case_c_in_its_order() {
     let stock = case_c("vif", Function::Paravirtual, false);
-    let order = "VF, then moderation, then RPS on CPUs 17-31, then RFS, in this order";
+    let order = "moderation, then RPS on CPUs 17-31, then RFS, then VF by hand, in this order";
     assert!(stock.summary.ends_with(order), "{}", stock.summary);
     let rps = stock.knobs.iter().find(|knob| knob.knob == Family::Rps).expect("judged");
-    assert!(rps.why.contains("the same node, without CPU 16"), "{}", rps.why);
+    assert_eq!(rps.why, "hands packets to CPUs 17-31");
 
     let fixed = case_c("ixgbevf", Function::Virtual { physical: None }, false);
     assert_eq!(worth(&fixed), [Family::Moderation, Family::Rps, Family::Rfs]);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::{Drafted, Options, Policy, Variable};
 use crate::diagnose::about_placement;
-use crate::plan::draft::Reason;
 use crate::plan::expected::{Work, hottest};
+use crate::plan::reason::Reason;
 use crate::plan::share::{HIGH_LOAD, Machine, receive_work};
 use crate::plan::step::SLACK;
 use crate::plan::topology::CpuTopology;
@@ -239,7 +239,7 @@ impl Drafted {
         let variables = &self.variables;
         self.reasons.retain(|reason| match reason {
             Reason::Unchanged(variable) => !variables.contains(variable),
-            Reason::Other(_) => true,
+            _ => true,
         });
     }
 }

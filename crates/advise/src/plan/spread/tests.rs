@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-use super::{Spread, readers, spread};
+use super::{Spread, Variable, readers, spread};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::model::{Fact, Model, Nic, RxQueue};
 use rxlab_path::sketch::{Sketch, cpus};
@@ -111,7 +111,7 @@ fn masks_that_make_a_cpu_hotter_are_no_plan() {
     });
     let spread = spread_by(host);
     assert_eq!(plan(&spread, "rps"), [""; 0]);
-    assert!(spread.reasons.iter().any(|why| why.starts_with("rps: left alone: CPU 6 would")), "{spread:?}");
+    assert!(spread.reasons.iter().any(|why| why.text().starts_with("left alone: CPU 6 would")), "{spread:?}");
 }
 
 /// Case C with a second interface: no mask holds the interrupt's CPU of either.
@@ -158,7 +158,7 @@ fn refusals_say_why() {
     let reason = |sketch| {
         let spread = spread_by(sketch);
         assert_eq!(spread.proposals, []);
-        spread.reasons.join("; ")
+        spread.reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     };
     let four_on_four = Sketch::new(4).device("eth0", &[0, 1, 2, 3]);
     assert_eq!(reason(four_on_four), "eth0 has 4 RX queues for 4 CPUs: RPS is redundant");
@@ -174,7 +174,8 @@ fn refusals_say_why() {
         reason(Sketch::new(4).loopback().traffic("lo", 1e6)).contains("no interface other than lo receives")
     );
     let (model, rates) = Sketch::new(4).loopback().build();
-    let named = |name: &str| spread(&model, &rates, Some(&name.parse().expect("a name"))).reasons.join("; ");
+    let named =
+        |name: &str| spread(&model, &rates, Some(&name.parse().expect("a name"))).reasons[0].to_string();
     assert!(named("lo").contains("steering it is refused"));
     assert_eq!(named("eth7"), "no interface eth7");
 }
@@ -193,10 +194,8 @@ fn a_mask_that_stays_loses_the_cpu_of_the_interrupt() {
 fn work_of_many_cpus_is_not_crowded_onto_few() {
     let spread = spread_by(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5]));
     assert_eq!(plan(&spread, "rps"), Vec::<String>::new());
-    assert_eq!(
-        spread.reasons,
-        ["rps: the queues of eth0 are quiet, or too few CPUs have room for their packets"]
-    );
+    let why = "the queues of eth0 are quiet, or too few CPUs have room for their packets";
+    assert_eq!(spread.reasons, [Variable::Rps.because(why.to_owned())]);
 }
 
 /// Which CPU receives most then depends on the mask: the next plan left out another one.

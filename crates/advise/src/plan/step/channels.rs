@@ -1,6 +1,7 @@
 //! As many queues as there are cores for them, if the driver has them.
 
 use crate::plan::draft::Draft;
+use crate::plan::policy::Variable;
 use rxlab_base::parse::ethtool::{ChannelKind, Channels};
 use rxlab_base::units::NicName;
 use rxlab_path::constraints::{QueueLimit, changeable_queues, queue_limit};
@@ -24,7 +25,7 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
             let why = format!("{now} of {most} queues for {cores} cores");
             draft.set("channels", Target::Nic(name), value, why);
         } else if let Some(limit) = limit.filter(|_| now < cores) {
-            draft.leave(format!("channels: {limit}"));
+            draft.leave(Variable::Channels.because(limit.to_string()));
         }
     }
 }
@@ -49,7 +50,7 @@ fn queues(draft: &mut Draft<'_>, name: &NicName) -> Option<(Channels, QueueLimit
     match changeable_queues(&draft.model, nic) {
         Ok(channels) => Some((*channels, queue_limit(nic)?)),
         Err(why) => {
-            draft.leave(format!("channels: {why}"));
+            draft.leave(Variable::Channels.because(why.to_string()));
             None
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::placement::{self, Placed};
 use crate::diagnose::{Loaded, crowds};
 use crate::plan::draft::Draft;
+use crate::plan::policy::Variable;
 use rxlab_base::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
 use rxlab_path::evidence::queue_packets;
 use rxlab_path::model::{Fact, Irq, Nic};
@@ -17,7 +18,7 @@ const LONGEST_BAN: usize = 255;
 /// core.
 pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
     if let Some(why) = draft.no_vectors() {
-        return draft.leave(format!("irq: {why}"));
+        return draft.leave(Variable::Irq.because(why.to_string()));
     }
     let placed = placement::near(draft);
     for nic in draft.nics.clone() {
@@ -40,7 +41,9 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
     }
     for nic in draft.nics.clone() {
         if draft.model.nic(&nic).is_some_and(|nic| nic.rx.iter().all(|queue| queue.irqs.is_empty())) {
-            draft.leave(format!("irq: cannot tell which interrupts of {nic} belong to which queue"));
+            draft.leave(
+                Variable::Irq.because(format!("cannot tell which interrupts of {nic} belong to which queue")),
+            );
         }
     }
 }
@@ -74,7 +77,7 @@ struct Leaving {
 /// that they fill, where every CPU takes some. All others stay where they are.
 pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
     if let Some(why) = draft.no_vectors() {
-        return draft.leave(format!("irq: {why}"));
+        return draft.leave(Variable::Irq.because(why.to_string()));
     }
     let (mut taken, mut leaving) = leaving(draft);
     let is_clean = |draft: &Draft<'_>, leaving: &Leaving| draft.clean.contains(leaving.from);
@@ -116,9 +119,11 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
             planned.set.knob == "irq_affinity" && planned.set.target.nic() == Some(&name)
         };
         if stay.contains(&name) && !draft.settings.iter().any(moves) {
-            draft.leave(format!(
-                "irq: no CPU without an interrupt is left for those of {name} that share one"
-            ));
+            draft.leave(
+                Variable::Irq.because(format!(
+                    "no CPU without an interrupt is left for those of {name} that share one"
+                )),
+            );
         }
     }
 }
@@ -252,7 +257,9 @@ fn is_readable(draft: &mut Draft<'_>, name: &NicName, target: &Target) -> bool {
     let is_known = |irq: &&Irq| matches!(irq.affinity, Fact::Known(_)) || simulation::is_to_come(irq);
     let is_readable = irqs.iter().all(is_known);
     if !is_readable {
-        draft.leave(format!("irq: the affinity of the interrupt of {target} cannot be read"));
+        draft.leave(
+            Variable::Irq.because(format!("the affinity of the interrupt of {target} cannot be read")),
+        );
     }
     is_readable
 }
@@ -291,10 +298,10 @@ fn ban(draft: &mut Draft<'_>, name: &NicName) {
     // Numbers of future interrupts are not known; they have four digits at most on most machines.
     let length: usize = list.iter().map(|irq| irq.to_string().len().min(4) + 1).sum();
     if length > LONGEST_BAN + 1 {
-        return draft.leave(format!(
-            "irq: the interrupts of {name} make a list too long for irqbalance; stop it first, or it moves \
+        return draft.leave(Variable::Irq.because(format!(
+            "the interrupts of {name} make a list too long for irqbalance; stop it first, or it moves \
              them back"
-        ));
+        )));
     }
     let why = "irqbalance would move the interrupts back";
     draft.set("irqbalance", Target::Nic(name.clone()), "banned", why);

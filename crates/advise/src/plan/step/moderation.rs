@@ -2,6 +2,7 @@
 
 use crate::diagnose::{INTERRUPTS, moderation_is_off};
 use crate::plan::draft::Draft;
+use crate::plan::policy::Variable;
 use crate::plan::share::HIGH_LOAD;
 use rxlab_base::parse::ethtool::Coalesce;
 use rxlab_base::units::{Fact, NicName};
@@ -37,10 +38,10 @@ pub(in crate::plan) fn safe(draft: &mut Draft<'_>) {
 /// Records that the delay of a device stays because of its driver.
 fn leave_delay(draft: &mut Draft<'_>, nic: &Nic, _: &Coalesce) {
     let driver = nic.driver.as_deref().unwrap_or_default();
-    draft.leave(format!(
-        "moderation: rx_usecs of {} is left alone: {driver} may reset the link to change it",
+    draft.leave(Variable::Moderation.because(format!(
+        "rx_usecs of {} is left alone: {driver} may reset the link to change it",
         nic.name
-    ));
+    )));
 }
 
 /// The driver's own choice if it has one, otherwise [`fixed`].
@@ -90,10 +91,10 @@ pub(in crate::plan) fn none(draft: &mut Draft<'_>) {
     let names = |nics: &[&Nic]| nics.iter().map(|nic| nic.name.clone()).collect::<Vec<NicName>>();
     let (cool, hot) = (names(&cool), names(&hot));
     for name in hot {
-        draft.leave(format!(
-            "moderation: delays of {name} are left alone: without them a CPU that receives for half of its time would \
+        draft.leave(Variable::Moderation.because(format!(
+            "delays of {name} are left alone: without them a CPU that receives for half of its time would \
              receive for more"
-        ));
+        )));
     }
     draft.for_nics(cool, without_delay);
 }
@@ -126,7 +127,7 @@ fn each(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coalesce)) {
     if let Some((name, driver)) = first.map(|nic| (nic.name.clone(), nic.driver.clone().unwrap_or_default()))
     {
         let why = format!("{driver} reports moderation even if the device has none");
-        draft.leave(format!("moderation: {name} is left alone: {why}"));
+        draft.leave(Variable::Moderation.because(format!("{name} is left alone: {why}")));
     }
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name).cloned() else { continue };

@@ -4,6 +4,7 @@
 
 use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
+use crate::plan::reason::Reason;
 use crate::plan::spread::unsteerable;
 use rxlab_base::number::plural;
 use rxlab_base::units::{CpuMask, QueueId};
@@ -23,14 +24,14 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
             continue;
         }
         if let Some(why) = unsteerable(&draft.model, &draft.rates, nic) {
-            draft.leave(format!("rfs: {why}"));
+            draft.leave(Variable::Rfs.because(why.to_string()));
             continue;
         }
         if !are_readable(&draft.model, nic) {
-            draft.leave(format!(
-                "rfs: a table of {name} cannot be read (the global one is visible only in the initial \
+            draft.leave(Variable::Rfs.because(format!(
+                "a table of {name} cannot be read (the global one is visible only in the initial \
                  network namespace)"
-            ));
+            )));
             continue;
         }
         if is_handed_on(nic) && !draft.is_asked(Variable::Rfs) {
@@ -64,18 +65,18 @@ pub(in crate::plan) fn has_flows(queue: &RxQueue) -> bool {
 }
 
 /// Reason to leave RFS as it is while RPS is on.
-pub(in crate::plan) fn next_to_rps(draft: &Draft<'_>, nic: &Nic) -> String {
+pub(in crate::plan) fn next_to_rps(draft: &Draft<'_>, nic: &Nic) -> Reason {
     let name = &nic.name;
     if is_on(&draft.model, nic) {
-        format!(
-            "rfs: already on for {name} and takes precedence over the masks: they apply only to packets \
+        Variable::Rfs.because(format!(
+            "already on for {name} and takes precedence over the masks: they apply only to packets \
              whose reader is unknown"
-        )
+        ))
     } else {
-        format!(
-            "rfs: left off for {name}, because RPS hands the packets on and RFS would choose other CPUs; \
+        Variable::Rfs.because(format!(
+            "left off for {name}, because RPS hands the packets on and RFS would choose other CPUs; \
              plan rfs separately"
-        )
+        ))
     }
 }
 

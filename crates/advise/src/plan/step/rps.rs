@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::back::Back;
 use crate::plan::draft::Draft;
+use crate::plan::policy::Variable;
 use crate::plan::share::{FEW, Part, ShareOptions, is_busy};
 use crate::plan::spread::{OWN, given, narrowed, unsteerable};
 use rxlab_base::units::{CpuMask, NicName, QueueId};
@@ -54,7 +55,7 @@ fn steerable(draft: &mut Draft<'_>) -> Vec<NicName> {
         let mut masks = nic.rx.iter().filter_map(|queue| queue.rps_cpus.known());
         let must_leave = masks.any(|mask| !mask.difference(&draft.topology.usable).is_empty());
         match unsteerable(&draft.model, &draft.rates, nic).filter(|_| !must_leave) {
-            Some(why) => draft.leave(format!("rps: {why}")),
+            Some(why) => draft.leave(Variable::Rps.because(why.to_string())),
             None => names.push(name),
         }
     }
@@ -74,7 +75,10 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, 
     let (parts, homeless) = draft.machine().share_out(&sharing.iter().collect::<Vec<_>>(), options);
     let given = given(&parts);
     for (Nic { name, .. }, queue) in homeless {
-        draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {name}/rx-{}", queue.index));
+        draft.leave(
+            Variable::Rps
+                .because(format!("cannot tell which CPU takes the interrupt of {name}/rx-{}", queue.index)),
+        );
     }
     for Part { nic, queue, mask, stays, why } in parts {
         if mask.is_empty() {
@@ -134,7 +138,10 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
             1 => ("the mask of one queue", "stays", "the CPU of its interrupt"),
             _ => ("the masks of several queues", "stay", "the CPUs of their interrupts"),
         };
-        draft.leave(format!("rps: {masks} of {nic} {stay} in use: {their} could not take that work back"));
+        draft.leave(
+            Variable::Rps
+                .because(format!("{masks} of {nic} {stay} in use: {their} could not take that work back")),
+        );
     }
 }
 
@@ -146,7 +153,7 @@ fn rx_queue<'d>(draft: &'d Draft<'_>, nic: &NicName, queue: u32) -> Option<&'d R
 fn give(draft: &mut Draft<'_>, nic: &NicName, queue: u32, mask: &CpuMask, why: String) {
     let Some(rx) = rx_queue(draft, nic, queue) else { return };
     let Some(current) = rx.rps_cpus.known() else {
-        return draft.leave(format!("rps: the mask of {nic}/rx-{queue} cannot be read"));
+        return draft.leave(Variable::Rps.because(format!("the mask of {nic}/rx-{queue} cannot be read")));
     };
     if current != mask {
         draft.set("rps", Target::queue(nic, QueueId::rx(queue)), set_text(mask), why);

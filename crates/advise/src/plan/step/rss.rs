@@ -1,6 +1,7 @@
 //! An even distribution of the device's hash to all of its queues.
 
 use crate::plan::draft::Draft;
+use crate::plan::policy::Variable;
 use rxlab_base::units::Fact;
 use rxlab_setting::{Target, simulation};
 
@@ -17,9 +18,11 @@ pub(in crate::plan) fn even(draft: &mut Draft<'_>) {
         if some(nic.hardware.rss_contexts.known().map(Vec::len))
             || some(nic.hardware.rules.known().map(Vec::len))
         {
-            draft.leave(format!(
-                "rss: the table of {name} is left alone: contexts or flow rules depend on it"
-            ));
+            draft.leave(
+                Variable::Rss.because(format!(
+                    "the table of {name} is left alone: contexts or flow rules depend on it"
+                )),
+            );
             continue;
         }
         let why = "the table gives some queues more of the flows than others";

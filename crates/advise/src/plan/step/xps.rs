@@ -1,6 +1,7 @@
 //! The transmit queue that each CPU sends through: one whose completions are handled near it.
 
 use crate::plan::draft::Draft;
+use crate::plan::policy::Variable;
 use rxlab_base::units::{CpuId, CpuMask, QueueId};
 use rxlab_path::model::{Fact, Nic, TxQueue};
 use rxlab_setting::{Target, set_text};
@@ -13,18 +14,20 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
             continue;
         }
         if nic.tx.iter().any(|tx| tx.xps_by_rxq == Fact::Known(true)) {
-            draft.leave(format!(
-                "xps: {name} sends by receive queue (xps_rxqs), which takes precedence over CPU masks"
-            ));
+            draft.leave(Variable::Xps.because(format!(
+                "{name} sends by receive queue (xps_rxqs), which takes precedence over CPU masks"
+            )));
             continue;
         }
         if nic.tx.iter().any(|tx| !matches!(tx.xps_cpus, Fact::Known(_) | Fact::NotAsked)) {
-            draft.leave(format!("xps: a mask of {name} cannot be read"));
+            draft.leave(Variable::Xps.because(format!("a mask of {name} cannot be read")));
             continue;
         }
         let homes: Vec<Option<(usize, usize)>> = nic.tx.iter().map(|tx| home(draft, nic, tx)).collect();
         if homes.iter().any(Option::is_none) {
-            draft.leave(format!("xps: cannot tell which CPUs take the interrupts of {name}"));
+            draft.leave(
+                Variable::Xps.because(format!("cannot tell which CPUs take the interrupts of {name}")),
+            );
             continue;
         }
         let homes: Vec<(usize, usize)> = homes.into_iter().flatten().collect();
