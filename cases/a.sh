@@ -218,7 +218,7 @@ if [ -z "$no_op" ]; then
     here trial checkpoint --slots $slots --json "$id" >checkpoint.json
     here undo >&2
     "$rxlab" trial show "$id" >rps.txt
-    "$rxlab" report "$(jq -r .id udp443.json)" "$id" -o timeline.html >&2
+    "$rxlab" report "$(jq -r .id udp443.json)" "$id" -o timeline.html --force >&2
     conclude checkpoint holds "$(state checkpoint)"
     jq -s '[.[].slots[].values as $values | ("proxy", "tracker") | "check.\(.)"
             | {all: $values["\(.).requests"], failed: ($values["\(.).requests"] * $values["\(.).failed"] / 100 | round)}]

@@ -47,6 +47,7 @@ case $goal in test | cases)
   need irqbalance irqbalance
   need dnsmasq dnsmasq-base
   need nginx nginx-light
+  need caddy caddy
   need npm npm
   need opentracker opentracker
   need prometheus prometheus

@@ -1,5 +1,6 @@
 //! The command line: its tree, and one file per command with its arguments and `run`. The logic is in other modules.
 
+mod answer;
 pub mod apply;
 pub mod client;
 pub mod completions;
@@ -14,6 +15,7 @@ pub mod exporter;
 mod files;
 pub mod flow;
 pub mod guard;
+pub mod help;
 pub mod history;
 pub mod interference;
 mod leftovers;
@@ -65,7 +67,7 @@ use rxlab_sys::await_children;
 /// Find the CPU that is drowning in network receive work, try a fix on the live machine, keep it only if
 /// it is proven to help.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 80, after_help = EXIT_CODES)]
+#[command(version, max_term_width = 80, disable_help_subcommand = true)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
@@ -135,15 +137,6 @@ const STATE_DIR: &str = "/var/lib/rxlab";
 /// Help section of the global options.
 const GLOBAL: &str = "Global options";
 
-const EXIT_CODES: &str = "Exit codes:
-  0    success: done, or nothing to do
-  1    findings, harm or (tune) nothing proven, a guard tripped, a limit missed
-  2    the command line, a file or a value is wrong
-  3    a permission or a kernel feature is missing
-  4    the machine is not what the command assumes (drift, NIC gone, other host)
-  5    the work could not be done (target down before or at the end, disk full)
-  130  interrupted, after restoring everything";
-
 /// The commands. Help comes from the arguments of each.
 #[allow(missing_docs)]
 #[derive(Debug, Subcommand)]
@@ -178,14 +171,21 @@ pub enum Command {
     Load(Box<load::Args>),
     Merge(merge::Args),
     Client(client::Args),
+    Help(help::Args),
     Completions(completions::Args),
     Man(man::Args),
     #[command(hide = true)]
     Guard(guard::Args),
+    /// Print the version
+    #[command(hide = true)]
+    Version,
 }
 
 /// Parses the command line, runs the command, prints its error, if any, and returns the exit code.
 pub fn main() -> ExitCode {
+    if completions::answered() {
+        return ExitCode::SUCCESS;
+    }
     output::fit_terminal();
     survive_limits();
     await_children();
@@ -224,8 +224,7 @@ fn ended(result: Result) -> ExitCode {
 /// Prints an error, if it has a message, and returns its exit code.
 fn failed(error: &CommandError) -> ExitCode {
     if !error.message.is_empty() {
-        // The exit code is the same whether or not standard error takes this.
-        let _ = writeln!(output::stderr(), "rxlab: {error}");
+        output::complain(error);
     }
     ExitCode::from(error.kind.exit_code())
 }
@@ -282,8 +281,10 @@ fn run(mut global: Global, command: Command) -> Result {
         Command::Load(args) => load::run(global, &args),
         Command::Merge(args) => merge::run(global, &args),
         Command::Client(args) => client::run(global, &args),
+        Command::Help(args) => help::run(&args),
         Command::Completions(args) => completions::run(global, &args),
         Command::Man(args) => man::run(global, &args),
         Command::Guard(args) => guard::run(global, args),
+        Command::Version => help::version(),
     }
 }

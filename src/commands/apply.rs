@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use self::report::Done;
 use super::machine::Machine;
+use super::typed::some_time;
 use super::{Global, files, leftovers, machine, output, place};
-use crate::error::{CommandError, Result};
-use rxlab_base::units::parse_duration;
+use crate::error::{CommandError, Kind, Result};
+use rxlab_base::grammar::sh;
 use rxlab_change::apply::{self, BeginInfo, Change, Kept, Transaction, launch_guard};
 use rxlab_change::journal::Seen;
 use rxlab_path::model::Model;
 use rxlab_setting::{Plan, Prediction, Setting};
-use rxlab_sys::{Host, Namespace, ProcessId};
+use rxlab_sys::{Host, Namespace, ProcessId, netns_path};
 
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
 ///
@@ -25,9 +26,10 @@ use rxlab_sys::{Host, Namespace, ProcessId};
 /// On a terminal it first prints risk and upkeep of each setting, asks before anything riskier than safe, and
 /// with --confirm counts down until Enter.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").args(["plan", "setting"]).required(true))]
 pub struct Args {
     /// A plan file (TOML)
-    #[arg(value_name = "PLAN", required_unless_present = "setting", conflicts_with = "setting")]
+    #[arg(value_name = "PLAN")]
     plan: Option<PathBuf>,
     /// A value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long = "set", alias = "setting", value_name = "SETTING")]
@@ -40,7 +42,7 @@ pub struct Args {
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct How {
     /// Restore everything after this time unless `rxlab confirm` comes first
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(super) confirm: Option<Duration>,
     /// Rehearse on a copy of the machine in memory, print what would change, and change nothing
     #[arg(long)]
@@ -54,11 +56,8 @@ pub(super) struct How {
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result {
-    if args.how.confirm.is_some_and(|wait| wait.is_zero()) {
-        return Err(CommandError::usage("--confirm needs a time above 0"));
-    }
     let plan = match &args.plan {
-        Some(path) => read_plan(path)?,
+        Some(path) => read_plan(global, path)?,
         None => {
             let name = args.setting.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             Plan::new(&name, &args.setting)
@@ -183,8 +182,14 @@ fn seen(prediction: &Prediction) -> Seen {
     }
 }
 
-/// Reads a plan from a file.
-pub(super) fn read_plan(path: &Path) -> Result<Plan> {
-    Plan::from_toml(&files::read("plan", path)?)
-        .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))
+/// Reads a plan from a file. One for another network namespace than the selected one is an error.
+pub(super) fn read_plan(global: &Global, path: &Path) -> Result<Plan> {
+    let plan = Plan::from_toml(&files::read("plan", path)?)
+        .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?;
+    let Some(meant) = &plan.netns else { return Ok(plan) };
+    if global.netns.as_deref().map(netns_path) == Some(netns_path(meant)) {
+        return Ok(plan);
+    }
+    let message = format!("{}: the plan is for the network namespace {meant}", path.display());
+    Err(CommandError::new(Kind::Changed, message).hint(format!("add --netns {}", sh::word(meant))))
 }

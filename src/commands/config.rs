@@ -170,7 +170,8 @@ mod tests {
         assert_eq!(cli.global.state_dir, std::path::Path::new("/srv/rxlab"));
         let Some(Chosen::Doctor(args)) = cli.command else { panic!("doctor") };
         assert!(
-            format!("{args:?}").contains("length: 9s, nic: None, plan_out: None, verbose: true"),
+            format!("{args:?}")
+                .contains("length: 9s, nic: None, interface: None, plan_out: None, verbose: true"),
             "{args:?}"
         );
         let cli = parsed(text, "rxlab --state-dir /x doctor --for 2s --watch");

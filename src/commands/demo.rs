@@ -116,7 +116,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
         let outcome = try_out(global, args, &mut scene, kind, proposal, stop)?;
         trial::put_back(&outcome)?;
         if !global.json {
-            writeln!(out, "\n{}", trial_text::render(&outcome.record))?;
+            writeln!(out, "\n{}", trial_text::render(&outcome.record, None))?;
         }
         records.push(outcome.record);
     }

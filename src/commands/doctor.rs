@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::machine::{From, Source};
-use super::{Global, elsewhere, files, look, output, place, status};
+use super::typed::sample_time;
+use super::{Global, elsewhere, files, look, output, place, plan, status};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::diagnose::{Finding, diagnose};
 use rxlab_advise::doctor::{self, Alerts, DoctorReport, Since};
 use rxlab_base::grammar::sh;
 use rxlab_base::number::plural;
-use rxlab_base::units::{NicName, parse_duration, rfc3339};
+use rxlab_base::units::{NicName, rfc3339};
 use rxlab_change::apply::{Live, State, TransactionStatus, ValueStatus};
 use rxlab_faces::report::document::{Document, Part};
 use rxlab_faces::report::findings;
@@ -29,11 +30,14 @@ use rxlab_sys::LiveHost;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Length of the sample; a snapshot has its own interval
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = sample_time)]
     length: Duration,
     /// Only findings about this interface or about no interface in particular
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
+    /// The interface, as with --nic
+    #[arg(value_name = "NIC", conflicts_with = "nic")]
+    interface: Option<NicName>,
     /// Write the plan of this name, such as rps, as a file for `rxlab apply` and `rxlab trial`
     #[arg(long, value_name = "NAME=FILE", value_parser = plan_out)]
     plan_out: Option<(String, std::path::PathBuf)>,
@@ -70,20 +74,21 @@ fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     args.html.as_deref().map_or(Ok(()), files::check)?;
     let source = Source::open(global, &args.from, args.length)?;
-    source.check_nic(args.nic.as_ref())?;
+    let nic = args.nic.as_ref().or(args.interface.as_ref());
+    source.check_nic(nic)?;
     if let (true, Source::Live(host)) = (args.watch, &source) {
-        return watch(global, host, (args.length, args.cost.budget), args.nic.as_ref());
+        return watch(global, host, (args.length, args.cost.budget), nic);
     }
     let stop = place::stop_flag()?;
     let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
     let mut report = doctor::doctor(&model, &rates, &global.program());
-    if let Some(nic) = args.nic.as_ref().and_then(|name| model.nic(name)) {
+    if let Some(nic) = nic.and_then(|name| model.nic(name)) {
         report.only(&model, nic);
     }
     match status::transactions(global, &source) {
         Ok((all, _)) => {
             report.since = since(&all, &rates);
-            report.notes.splice(0..0, drifted(&all, args.nic.as_ref()));
+            report.notes.splice(0..0, drifted(&all, nic));
         }
         Err(error) => report.notes.insert(0, format!("values set by rxlab are unknown: {}", error.message)),
     }
@@ -102,7 +107,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         files::write(file, html::render(&page, Some(&program)).as_bytes())?;
     }
     if let Some((name, file)) = &args.plan_out {
-        write_plan(&report, name, file)?;
+        write_plan(global, &report, name, file)?;
     }
     let calls = report.findings.iter().any(Finding::needs_attention);
     let ended = if calls { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };
@@ -160,14 +165,15 @@ fn since(transactions: &[TransactionStatus], rates: &Rates) -> Option<Since> {
     })
 }
 
-fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Result {
+fn write_plan(global: &Global, report: &DoctorReport, name: &str, file: &std::path::Path) -> Result {
     let Some(proposal) = report.plans.iter().find(|proposal| proposal.plan.name == name) else {
         let names: Vec<&str> = report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         return Err(CommandError::new(Kind::Findings, format!("this sample gave no plan `{name}`"))
             .hint(format!("plans of this sample: {there}")));
     };
-    files::write(file, proposal.plan.to_toml().as_bytes())
+    let plan = plan::of_namespace(global, proposal.plan.clone());
+    files::write(file, plan.to_toml().as_bytes())
 }
 
 /// Takes samples of `length` until interrupted, and prints a line when a finding appears, changes its severity or clears;
@@ -178,7 +184,6 @@ fn watch(
     (length, budget): (Duration, Budget),
     nic: Option<&NicName>,
 ) -> Result {
-    look::long_enough(length)?;
     let stop = place::stop_flag()?;
     let mut alerts = Alerts::default();
     loop {

@@ -1,42 +1,56 @@
-//! `rxlab explain`: a finding's condition, cause, remedy and source.
+//! `rxlab explain`: a finding's condition, cause, remedy and source; or a term, with its knob and its findings.
+
+mod term;
 
 use serde::Serialize;
 
+use self::term::Term;
 use super::{Global, output};
 use crate::error::{CommandError, Result};
 use rxlab_advise::diagnose::{RULES, Rule};
 use rxlab_faces::report::text::{STRONG, paragraph, styled};
 
-/// Explain a finding: when the doctor reports it, what causes it, what helps, and the sources
+/// Explain a finding or a term: when the doctor reports it, what causes it, what helps, and the sources
 ///
-/// Without ID: lists all findings.
+/// A term is one of the glossary, a knob or a file of the kernel, such as rps, ksoftirqd or rps_cpus: what it is, and the
+/// findings that are about it. Without NAME: lists all findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The name at the end of the finding's first line, such as one-core-hotspot
-    #[arg(value_name = "ID")]
-    id: Option<String>,
+    /// The name at the end of a finding's first line, such as one-core-hotspot, or a term
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
-    let one = args.id.as_deref().map(find).transpose()?;
-    let rules = one.map_or_else(|| RULES.iter().collect(), |rule| vec![rule]);
-    let entries = Entries { schema: "rxlab.rules/1", rules };
-    output::print(global, &entries, || one.map_or_else(list, text))
+    let Some(name) = &args.name else {
+        let entries = Entries { schema: SCHEMA, rules: RULES.iter().collect(), terms: Vec::new() };
+        return output::print(global, &entries, list);
+    };
+    if let Some(rule) = RULES.iter().find(|rule| rule.id == name) {
+        let entries = Entries { schema: SCHEMA, rules: vec![rule], terms: Vec::new() };
+        return output::print(global, &entries, || text(rule));
+    }
+    let term = Term::find(name).ok_or_else(|| unknown(name))?;
+    let entries = Entries { schema: SCHEMA, rules: term.rules.clone(), terms: term.entries.clone() };
+    output::print(global, &entries, || term.text())
 }
 
-fn find(id: &str) -> Result<&'static Rule> {
-    RULES.iter().find(|rule| rule.id == id).ok_or_else(|| {
-        let near = nearest(id);
-        CommandError::usage(format!("unknown finding `{id}`"))
-            .hint_all((!near.is_empty()).then(|| format!("nearest: {}", near.join(", "))))
-            .hint("`rxlab explain` lists all findings")
-    })
+fn unknown(name: &str) -> CommandError {
+    let near = nearest(name);
+    CommandError::usage(format!("unknown finding or term `{name}`"))
+        .hint_all((!near.is_empty()).then(|| format!("nearest: {}", near.join(", "))))
+        .hint("`rxlab explain` lists all findings")
 }
+
+const SCHEMA: &str = "rxlab.rules/1";
 
 #[derive(Serialize)]
 struct Entries {
     schema: &'static str,
     rules: Vec<&'static Rule>,
+    /// What the glossary has on a term.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    terms: Vec<String>,
 }
 
 fn text(rule: &Rule) -> String {
@@ -72,7 +86,7 @@ fn nearest(id: &str) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{find, list, nearest, text};
+    use super::{list, nearest, text, unknown};
     use rxlab_advise::diagnose::RULES;
     use rxlab_faces::report::text::plain;
 
@@ -90,7 +104,7 @@ mod tests {
     fn a_misspelt_id_gets_the_nearest_names() {
         assert_eq!(nearest("one-core-hotpsot")[0], "one-core-hotspot");
         assert_eq!(nearest("rfs")[0], "rfs-half-configured");
-        let error = find("hotspot").map(|rule| rule.id).expect_err("half a name");
+        let error = unknown("hotspt");
         assert_eq!(error.hints[0], "nearest: one-core-hotspot");
         assert_eq!(nearest("foo"), [""; 0]);
         assert_eq!(error.kind.exit_code(), 2);

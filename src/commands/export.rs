@@ -29,7 +29,7 @@ pub struct Args {
 pub(crate) fn run(global: &Global, args: &Args) -> Result {
     let machine = machine::open(global)?;
     let plan = match &args.plan {
-        Some(path) => apply::read_plan(path)?,
+        Some(path) => apply::read_plan(global, path)?,
         None => persist::kept(global, &machine.model)?,
     };
     let export = export(args.to, &plan, &machine.model);

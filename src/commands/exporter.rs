@@ -13,9 +13,9 @@ use serde::Serialize;
 use self::board::Board;
 use super::listen::{self, Listen};
 use super::place::{Ends, spawn};
+use super::typed::sample_time;
 use super::{Global, look, lost_time, machine, output, place};
 use crate::error::{CommandError, Result};
-use rxlab_base::units::parse_duration;
 use rxlab_faces::report::metrics::Format;
 use rxlab_faces::web::{Access, Denied, Request, Response, serve};
 
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9942")]
     listen: Listen,
     /// Time between two samples for findings
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = sample_time)]
     every: Duration,
     #[command(flatten)]
     cost: look::Cost,
@@ -49,7 +49,6 @@ const INDEX: &str =
     "<!doctype html><title>rxlab exporter</title><p><a href=\"/metrics\">metrics</a> of rxlab\n";
 
 pub fn run(global: &Global, args: &Args) -> Result {
-    look::long_enough(args.every)?;
     let stop = place::stop_flag()?;
     // Each thread has its own: nothing waits for another.
     let own = machine::readable(global)?;

@@ -61,6 +61,15 @@ pub(super) fn check(path: &Path) -> Result {
     if is_stream(path) { Ok(()) } else { atomic::check(path).map_err(|error| cannot_write(path, &error)) }
 }
 
+/// Returns an error if a file of that name would be replaced: it may be the only copy of something.
+pub(super) fn check_new(path: &Path) -> Result {
+    if is_there(path) && !is_stream(path) {
+        return Err(CommandError::usage(format!("{} already exists", path.display()))
+            .hint("give another name with -o, or replace the file with --force"));
+    }
+    Ok(())
+}
+
 /// The error of a file that could not be written.
 pub(super) fn cannot_write(path: &Path, error: &io::Error) -> CommandError {
     CommandError::new(error.into(), format!("cannot write {}: {error}", path.display()))
@@ -89,7 +98,7 @@ pub(super) fn is_there(path: &Path) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::{begin, check, is_stream, write};
+    use super::{begin, check, check_new, is_stream, write};
 
     #[test]
     fn devices_and_descriptors_are_written_to() {
@@ -104,6 +113,8 @@ mod tests {
         begin(null).expect("opened");
         let error = write(full, b"x").expect_err("full");
         assert!(error.message.starts_with("cannot write /dev/full: No space left"), "{error}");
+        assert_eq!(check_new(null), Ok(()), "written to, not replaced");
+        assert_eq!(check_new(Path::new("/etc/passwd")).map_err(|error| error.kind.exit_code()), Err(2));
         assert!(write(Path::new("/dev/no-such"), b"x").is_err() && !Path::new("/dev/no-such").exists());
     }
 }

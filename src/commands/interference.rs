@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use super::look::ended;
 use super::{Global, machine, output, place, progress};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::{CpuId, parse_duration};
@@ -92,7 +93,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let host: &dyn Host = &host;
     let found = look(host, &options, || progress::wait("measuring interference", length, &stop), &stop)
         .map_err(explain)?;
-    output::print(global, &found, || interference::text(&found))
+    ended(&stop, output::print(global, &found, || interference::text(&found)))
 }
 
 fn explain(error: LookError) -> CommandError {

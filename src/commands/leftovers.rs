@@ -1,7 +1,5 @@
 //! Leftovers of killed processes and guards for the next command: changes to revert, and notices to print.
 
-use std::io::Write;
-
 use super::{Global, machine, output, place, undo};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::{self, Abandoned};
@@ -26,8 +24,7 @@ fn print(notice: &Notice) {
     if !notice.is_closed {
         said = said.hint("`rxlab status` shows what is left");
     }
-    // If even standard error is closed, nothing can be reported.
-    let _ = writeln!(output::stderr(), "rxlab: {said}");
+    output::complain(&said);
 }
 
 /// Reverts and reports what killed processes have left behind; then returns an error if a change still waits for its

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use rustix::net::sockopt::socket_acceptconn;
 
+use super::typed::address;
 use crate::error::{CommandError, Kind, Result};
 
 /// An address, or the listening socket on standard input, written `-`: the program that made it, such as systemd, may have
@@ -21,12 +22,10 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "-" {
-            return Ok(Self::StandardInput);
+        match text {
+            "-" => Ok(Self::StandardInput),
+            text => address(text).map(Self::Address),
         }
-        text.parse()
-            .map(Self::Address)
-            .map_err(|_| "expected ADDR:PORT, or - for a socket on standard input".to_owned())
     }
 }
 

@@ -12,13 +12,14 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use super::typed::{number_of, whole};
 use super::{Global, files, output, place};
 use crate::error::{CommandError, Kind, Result};
 use cpus::Cpus;
 use rxlab_base::units::parse_duration;
 use rxlab_load::{
-    Body, ConnectTo, Header, LoadError, Pacing, Pattern, Pointed, Promql, Rate, Rcodes, Report, Session,
-    Spec, Statuses, Target, Url, csv, distribution, parse_paths, parse_targets, render,
+    Body, ConnectTo, Header, HttpVersion, LoadError, Pacing, Pattern, Pointed, Promql, Rate, Rcodes, Report,
+    Session, Spec, Statuses, Target, Url, csv, distribution, parse_paths, parse_targets, render,
 };
 use rxlab_sys::{Host, LiveHost, netns_path};
 use rxlab_trial::search::margins::judge;
@@ -44,14 +45,17 @@ pub struct Args {
     /// udp-tracker://HOST:PORT/announce (or /scrape, /connect; BEP 15), dns://HOST/NAME?type=A
     url: Url,
     /// TCP connections, or UDP flows (source ports)
-    #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64)]
+    #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64, value_parser = number_of)]
     connections: usize,
-    /// Outstanding requests per connection, or per flow of a load without --rate; with --http2 streams
+    /// Outstanding requests per connection, or per flow of a load without --rate; with --http2 and --http3 streams
     #[arg(long, short, value_name = "D", visible_alias = "streams", default_value_t = 1)]
     pipeline: usize,
     /// Use HTTP/2: as agreed with the server (ALPN) over https://, at once over http://
     #[arg(long)]
     http2: bool,
+    /// Use HTTP/3: over QUIC, and nothing else; needs https://
+    #[arg(long, conflicts_with = "http2")]
+    http3: bool,
     /// HTTP method
     #[arg(long, short = 'X', value_name = "METHOD", default_value = "GET", hide_default_value = true)]
     method: String,
@@ -128,7 +132,7 @@ pub struct Args {
     duration: Option<Duration>,
     /// Send this many requests, and end when all are answered; without --for it takes as long as needed, but
     /// ends once the target is unreachable for 10 s
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     requests: Option<u64>,
     /// Run this long before measuring
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "requests")]
@@ -221,7 +225,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
         body: args.body.as_deref().map(body).transpose()?.unwrap_or_default(),
         paths: paths(args)?,
         targets: targets(args)?,
-        http2: args.http2,
+        http_version: http_version(args),
         no_keepalive: args.no_keepalive,
         connect_to: args.connect_to.clone(),
         expect_rcode: args.expect_rcode.clone(),
@@ -309,6 +313,14 @@ pub fn run(global: &Global, args: &Args) -> Result {
         render(&report) + &if args.histogram { format!("\n{}", distribution(&report)) } else { String::new() }
     };
     CommandError::after_output(ended, output::print(global, &report, text).and(written))
+}
+
+fn http_version(args: &Args) -> HttpVersion {
+    match args {
+        Args { http2: true, .. } => HttpVersion::Http2,
+        Args { http3: true, .. } => HttpVersion::Http3,
+        _ => HttpVersion::default(),
+    }
 }
 
 /// Seed of random arrivals. The default derives from the machine's identity: arrivals of machines that run side by side

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::machine::Source;
 use super::progress;
+use super::typed::SHORTEST_SAMPLE;
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::{CpuId, Fact};
 use rxlab_path::evidence::{TRAFFIC, receive_time};
@@ -14,9 +15,6 @@ use rxlab_path::sample::{Counters, Inventory, Scope, busiest, losing_sockets};
 use rxlab_probe::{Budget, SoftirqTime, Windows, drop_reasons, hand_over, stack_work};
 use rxlab_record::snapshot::Snapshot;
 use rxlab_sys::{Host, allowed_cpus};
-
-/// CPU time is accounted in ticks of 10 ms: fewer than ten are too coarse.
-const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Bound on the cost of measuring softirq time.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -35,12 +33,11 @@ pub(super) fn look(
     budget: Budget,
     stop: &AtomicBool,
 ) -> Result<(Model, Rates)> {
-    long_enough(length)?;
     match source {
         Source::Live(host) => {
             let begun = Instant::now();
             let seen = with_costs(&**host, length, budget, stop)?;
-            if stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
+            if stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST_SAMPLE {
                 Err(CommandError::new(Kind::Interrupted, "interrupted before anything was measured"))
             } else {
                 Ok(seen)
@@ -53,15 +50,6 @@ pub(super) fn look(
 /// Returns the machine of a snapshot and its rates between the two moments.
 pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<(Model, Rates)> {
     snapshot.interval().map_err(not_running)
-}
-
-/// Returns an error if a sample of `length` is too short.
-pub(super) fn long_enough(length: Duration) -> Result {
-    if length < SHORTEST {
-        Err(CommandError::usage("--for is too short to measure anything: give at least 100ms"))
-    } else {
-        Ok(())
-    }
 }
 
 /// Result of a command whose sample Ctrl-C may have cut short: its output is then of that shorter time.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::commands::Global;
 use crate::error::{CommandError, Result};
 use rxlab_base::grammar::terminal::shown;
-use rxlab_faces::report::text::{for_json, for_screen, is_odd};
+use rxlab_faces::report::text::{for_json, for_screen, is_odd, paragraph, paragraphs};
 
 /// Standard output: JSON with `--json`, else text. All output must go through this module.
 pub(crate) fn stdout(global: &Global) -> Output {
@@ -28,6 +28,19 @@ pub(crate) fn text_stdout() -> Output {
 /// Standard output for lines without styles of ours: every name in them is kept apart from every other.
 pub(crate) fn plain_stdout() -> Output {
     Output::new(io::stdout(), Form::Plain)
+}
+
+/// Prints an error to standard error: each message and hint on a line of its own, or, on a terminal, on lines that do not
+/// break words.
+pub(crate) fn complain(error: &CommandError) {
+    let text = if io::stderr().is_terminal() {
+        let message = paragraph("rxlab: ", &shown(&error.message));
+        message + &paragraphs("  hint: ", error.hints.iter().map(|hint| shown(hint)))
+    } else {
+        format!("rxlab: {error}\n")
+    };
+    // If even standard error is closed, nothing can be reported.
+    let _ = stderr().write_all(text.as_bytes());
 }
 
 /// Standard error, filtered as standard output is.

@@ -28,6 +28,9 @@ pub struct Args {
     /// How to find a NIC again: by its bus address, or by its hardware address
     #[arg(long = "match", value_name = "HOW", value_enum, default_value = "path")]
     by: By,
+    /// Print what would be installed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     etc: Etc,
 }
@@ -63,7 +66,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     }
     let machine = machine::open(global)?;
     let plan = match &args.plan {
-        Some(path) => apply_command::read_plan(path)?,
+        Some(path) => apply_command::read_plan(global, path)?,
         None => kept(global, &machine.model)?,
     };
     let checked = apply::check(&machine.host, &machine.model, &plan)?;
@@ -76,8 +79,11 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     let etc = args.etc.path(global)?;
     let restore = boot::restore(global, &etc)?;
     boot::ready(global, &etc, &restore, "at each boot")?;
-    let written = Folder::new(&etc).install(&files(&plan, &restore))?;
-    report(global, &plan, &restore, &written)
+    let (folder, files) = (Folder::new(&etc), files(&plan, &restore));
+    if args.dry_run {
+        return rehearsed(global, &plan, &folder.preview(&files)?);
+    }
+    report(global, &plan, &restore, &folder.install(&files)?)
 }
 
 fn survives_a_reboot(setting: &Setting) -> bool {
@@ -89,13 +95,9 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan> {
     let root = place::root(global)?;
     let open = place::store(global).open_of(&root.to_string_lossy(), &model.identity.boot_id);
     let (plan, left_out) = kept_plan(&open?);
-    for id in left_out {
+    for (id, why) in left_out {
         // The plan is the same whether or not standard error accepts this.
-        let _ = writeln!(
-            output::stderr(),
-            "rxlab: transaction {id} is left out: it is not finished, not confirmed, in another namespace, or a shell \
-             command"
-        );
+        let _ = writeln!(output::stderr(), "rxlab: transaction {id} is left out: {why}");
     }
     if plan.settings.is_empty() {
         return Err(CommandError::new(Kind::Changed, "nothing is applied and confirmed")
@@ -127,10 +129,31 @@ pub(super) fn say_installed(out: &mut impl Write, written: &[Written]) -> Result
     Ok(())
 }
 
+fn rehearsed(global: &Global, plan: &Plan, files: &[Written]) -> Result {
+    if global.json {
+        return json_of(plan, files, true);
+    }
+    let mut out = output::plain_stdout();
+    for planned in &plan.settings {
+        writeln!(out, "{}", planned.set)?;
+    }
+    for file in files {
+        let would = if file.changed { "would write" } else { "unchanged:" };
+        writeln!(out, "{would} {}", file.path.display())?;
+    }
+    Ok(writeln!(out, "nothing was changed")?)
+}
+
+fn json_of(plan: &Plan, files: &[Written], dry_run: bool) -> Result {
+    let settings: Vec<_> = plan.settings.iter().map(|planned| &planned.set).collect();
+    output::json(
+        &json!({ "schema": "rxlab.persist/1", "settings": settings, "files": files, "dry_run": dry_run }),
+    )
+}
+
 fn report(global: &Global, plan: &Plan, restore: &Restore, written: &[Written]) -> Result {
     if global.json {
-        let settings: Vec<_> = plan.settings.iter().map(|planned| &planned.set).collect();
-        return output::json(&json!({ "schema": "rxlab.persist/1", "settings": settings, "files": written }));
+        return json_of(plan, written, false);
     }
     let mut out = output::plain_stdout();
     for planned in &plan.settings {

@@ -6,16 +6,18 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::machine::{From, Source};
+use super::typed::{number_of, sample_time};
 use super::{Global, files, look, machine, output, place};
 use crate::error::{CommandError, Result};
 use rxlab_advise::plan::{Options, Policed, Policy, Spread, Variable, spread};
 use rxlab_base::grammar::sh;
-use rxlab_base::units::{CpuMask, NicName, parse_duration};
+use rxlab_base::units::{CpuMask, NicName};
 use rxlab_change::apply;
 use rxlab_faces::report::forecast::{self, Forecast};
 use rxlab_faces::report::text::{Cell, Table, command_lines, left, paragraph, wrapping};
 use rxlab_path::model::{Model, Rates};
 use rxlab_setting::{Plan, Setting};
+use rxlab_sys::{lasting_netns, netns_path};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
 ///
@@ -42,13 +44,13 @@ pub struct Args {
     #[arg(long, value_name = "NIC", conflicts_with = "setting")]
     nic: Vec<NicName>,
     /// Maximum number of CPUs that a queue hands its packets to
-    #[arg(long, value_name = "N", conflicts_with = "setting", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", conflicts_with = "setting", value_parser = number_of)]
     cpus_per_queue: Option<usize>,
     /// CPUs to keep receive work away from
     #[arg(long, value_name = "LIST", conflicts_with = "setting")]
     keep_clean: Option<CpuMask>,
     /// Length of the sample; a snapshot has its own interval
-    #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = sample_time)]
     length: Duration,
     /// A value to plan, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long = "set", alias = "setting", value_name = "SETTING")]
@@ -66,10 +68,6 @@ pub struct Args {
     cost: look::Cost,
     #[command(flatten)]
     from: From,
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "must be at least 1".to_owned())
 }
 
 /// Names of the spreading planner's plans.
@@ -97,7 +95,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     } else {
         own(&source, &source.model(None)?, &args.setting)?
     };
-    look::ended(&stop, write(global, args, &plan))
+    look::ended(&stop, write(global, args, &of_namespace(global, plan)))
+}
+
+/// The plan with the namespace of its interfaces.
+pub(super) fn of_namespace(global: &Global, plan: Plan) -> Plan {
+    let netns = global.netns.as_deref().and_then(|name| lasting_netns(&netns_path(name)));
+    Plan { netns, ..plan }
 }
 
 fn write(global: &Global, args: &Args, plan: &Plan) -> Result {
@@ -110,19 +114,29 @@ fn write(global: &Global, args: &Args, plan: &Plan) -> Result {
             format!("nothing to plan\n{}", lines.collect::<String>())
         });
     }
-    let text = plan.to_toml();
-    if !global.json {
-        output::check_passes("the plan", &text)?;
-    }
-    output::print(global, plan, || text)?;
     if output::is_interactive() && !global.json {
-        let words: Vec<String> =
-            std::env::args_os().skip(1).map(|word| sh::word(&word.to_string_lossy())).collect();
-        let next = format!("rxlab {} -o {}.toml", words.join(" "), plan.name).replace('\n', " ");
-        // A comment: the screen can be copied into a file.
-        writeln!(output::text_stdout(), "\n# next: {next}")?;
+        let typed = std::env::args_os().skip(1).map(|word| sh::word(&word.to_string_lossy()));
+        let next = format!("rxlab {} -o {}.toml", typed.collect::<Vec<_>>().join(" "), plan.name);
+        let mut out = output::text_stdout();
+        return Ok(write!(out, "{}{}", text(plan), command_lines("next: ", &next.replace('\n', " ")))?);
     }
-    Ok(())
+    let toml = plan.to_toml();
+    if !global.json {
+        output::check_passes("the plan", &toml)?;
+    }
+    output::print(global, plan, || toml)
+}
+
+/// A plan for a reader: a row for each setting, what is expected of it, and its limits.
+fn text(plan: &Plan) -> String {
+    let mut table = Table::new([wrapping("SETTING"), left("RISK"), left("UPKEEP"), wrapping("WHY")]);
+    for planned in &plan.settings {
+        let [risk, upkeep] = [Cell::or_dash(planned.risk), Cell::or_dash(planned.upkeep)];
+        table.row([planned.set.to_string().into(), risk, upkeep, planned.why.clone().into()]);
+    }
+    let predicted = plan.prediction.iter().map(|prediction| paragraph("rough: ", &prediction.to_string()));
+    let notes = plan.notes.iter().map(|note| paragraph("note: ", note));
+    table.render() + &predicted.chain(notes).collect::<String>()
 }
 
 /// Writes the plan to a file, and prints it and the path.
@@ -135,15 +149,7 @@ fn written(global: &Global, path: &Path, plan: &Plan) -> Result {
         return output::json(plan);
     }
     let mut out = output::text_stdout();
-    let mut table = Table::new([wrapping("SETTING"), left("RISK"), left("UPKEEP"), wrapping("WHY")]);
-    for planned in &plan.settings {
-        let [risk, upkeep] = [Cell::or_dash(planned.risk), Cell::or_dash(planned.upkeep)];
-        table.row([planned.set.to_string().into(), risk, upkeep, planned.why.clone().into()]);
-    }
-    write!(out, "{}", table.render())?;
-    if let Some(prediction) = &plan.prediction {
-        write!(out, "{}", paragraph("predicted: ", &prediction.to_string()))?;
-    }
+    write!(out, "{}", text(plan))?;
     let path = std::path::absolute(path)?;
     writeln!(out, "plan: {}", path.display())?;
     if output::is_interactive() {
@@ -261,7 +267,7 @@ fn predict(global: &Global, args: &Args, source: &Source, stop: &AtomicBool) -> 
     let mut report = Forecast::new(&model, &rates, plans, reasons);
     if let Some(path) = &args.output {
         let plan = report.plans.pop().ok_or_else(|| no_file(path, &report.reasons))?;
-        return written(global, path, &plan);
+        return written(global, path, &of_namespace(global, plan));
     }
     output::print(global, &report, || forecast::text(&report))
 }

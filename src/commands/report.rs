@@ -27,6 +27,9 @@ pub struct Args {
     /// Write Markdown instead: the verdicts with their figures and commands
     #[arg(long)]
     markdown: bool,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
 }
 
 /// File of a page without a name.
@@ -60,6 +63,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         (None, false) => Some(Path::new(PAGE)),
     };
     if let Some(file) = file {
+        if !args.force {
+            files::check_new(file)?;
+        }
         files::write(file, text(&document).as_bytes())?;
     }
     if global.json {

@@ -50,7 +50,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         return Err(CommandError::usage(format!("nothing is persisted: no {}", path.display()))
             .hint("`rxlab persist` keeps what is applied and confirmed"));
     }
-    let mut plan = apply_command::read_plan(&path)?;
+    let mut plan = apply_command::read_plan(global, &path)?;
     let stop = place::stop_flag()?;
     let (root, store) = (place::root(global)?, place::store(global));
     let end = Instant::now().checked_add(args.wait);

@@ -18,9 +18,9 @@ use super::listen::{self, Listen};
 use super::output::json_line;
 use super::place::{Ends, spawn};
 use super::top::sampler::Sampler;
+use super::typed::sample_time;
 use super::{Global, files, look, machine, output, place};
 use crate::error::{CommandError, Result};
-use rxlab_base::units::parse_duration;
 use rxlab_faces::report::live::LiveFrame;
 use rxlab_faces::web::{self, Access, Hub};
 
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9471")]
     listen: Listen,
     /// Length of an interval
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = sample_time)]
     every: Duration,
     /// Token that requests need; without it, one is chosen if other machines can reach the address
     #[arg(long, value_name = "TOKEN", env = "RXLAB_TOKEN", hide_env_values = true)]
@@ -63,7 +63,6 @@ struct Shown<'a> {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
-    look::long_enough(args.every)?;
     let stop = place::stop_flag()?;
     let host = machine::readable(global)?;
     let (listener, address) = listen::open(args.listen)?;

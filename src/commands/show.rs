@@ -19,6 +19,9 @@ pub struct Args {
     /// Everything about one interface
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
+    /// The interface, as with --nic
+    #[arg(value_name = "NIC", conflicts_with_all = ["nic", "cpu"])]
+    interface: Option<NicName>,
     /// Receive work of these CPUs, such as 2 or 0-3,8
     #[arg(long, value_name = "CPUS", conflicts_with_all = ["nic", "tree"])]
     cpu: Option<CpuMask>,
@@ -34,8 +37,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         return Err(CommandError::usage("--tree is a drawing: it cannot be combined with --json")
             .hint("leave --tree out: --json prints the model that the tree is drawn from"));
     }
-    let model = Source::open(global, &args.from, Duration::ZERO)?.model(args.nic.as_ref())?;
-    let nic = args.nic.as_ref().map(|name| machine::nic(&model, name)).transpose()?;
+    let name = args.nic.as_ref().or(args.interface.as_ref());
+    let model = Source::open(global, &args.from, Duration::ZERO)?.model(name)?;
+    let nic = name.map(|name| machine::nic(&model, name)).transpose()?;
     let cpus = args.cpu.as_ref().map(|cpus| machine::cpus(&model, cpus)).transpose()?;
     let report = cpus.map(|cpus| CpuReport::new(&model, cpus));
     if global.json {

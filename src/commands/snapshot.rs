@@ -69,9 +69,8 @@ impl SnapshotFile {
     /// Returns an error if the file exists and is not to be replaced, or cannot be written: known before the sample, which takes a while.
     pub(super) fn check(&self) -> Result {
         redacted_name(&self.output)?;
-        if files::is_there(&self.output) && !self.force {
-            return Err(CommandError::usage(format!("{} already exists", self.output.display()))
-                .hint("give another name with -o, or replace the file with --force"));
+        if !self.force {
+            files::check_new(&self.output)?;
         }
         files::check(&self.output)
     }

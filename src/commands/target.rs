@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::typed::address;
 use super::{Global, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::{CpuMask, parse_duration};
@@ -22,16 +23,16 @@ use rxlab_sys::netns_path;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Serve HTTP here
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     http: Option<SocketAddr>,
     /// Echo UDP here
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     udp_echo: Option<SocketAddr>,
     /// Count UDP here
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     udp_sink: Option<SocketAddr>,
     /// Answer announces and scrapes here as a BitTorrent tracker over UDP, each with the same response (BEP 15)
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     udp_tracker: Option<SocketAddr>,
     /// Receive datagrams one by one instead of merging those of a flow (UDP_GRO)
     #[arg(long)]

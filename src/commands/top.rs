@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use self::sampler::Sampler;
 use super::machine::{From, Source};
+use super::typed::sample_time;
 use super::{Global, look, output, place, status};
 use crate::error::Result;
 use rxlab_advise::doctor::Alerts;
@@ -27,8 +28,11 @@ pub struct Args {
     /// Only this interface at first
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
+    /// The interface, as with --nic
+    #[arg(value_name = "NIC", conflicts_with = "nic")]
+    interface: Option<NicName>,
     /// Length of an interval; a snapshot has its own
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = sample_time)]
     every: Duration,
     /// Show what `rxlab record` has recorded, second by second: the time before --at, by default up to the last
     /// sample
@@ -41,13 +45,18 @@ pub struct Args {
     cost: look::Cost,
 }
 
+impl Args {
+    fn nic(&self) -> Option<&NicName> {
+        self.nic.as_ref().or(self.interface.as_ref())
+    }
+}
+
 pub(super) fn run(global: &Global, args: &Args) -> Result {
-    look::long_enough(args.every)?;
     if args.replay {
         return replay::run(global, args);
     }
     let source = Source::open(global, &args.from, args.every)?;
-    source.check_nic(args.nic.as_ref())?;
+    source.check_nic(args.nic())?;
     if !global.json && output::is_interactive() {
         return screen::run(global, args, &source, None);
     }
@@ -66,7 +75,8 @@ fn stream(global: &Global, args: &Args, host: &LiveHost) -> Result {
         let frame = sampler.next(|| place::sleep(args.every, &stop));
         // An interrupted interval is shorter than the others.
         if stop.load(std::sync::atomic::Ordering::SeqCst) {
-            return Ok(());
+            // Without --for, Ctrl-C is the usual end.
+            return args.length.map_or(Ok(()), |_| look::ended(&stop, Ok(())));
         }
         let is_closed = print(global, &frame?)?;
         if is_closed || args.length.is_some_and(|length| start.elapsed() >= length) {

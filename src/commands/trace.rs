@@ -8,6 +8,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::look::ended;
 use super::{Global, files, machine, output, place, progress};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::{CpuMask, format_duration, parse_duration};
@@ -83,7 +84,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let found = traced.map_err(|error| explain(args, error))?;
     let bytes =
         output.close(Duration::from_secs_f64(found.seconds)).map_err(|error| cannot_write(args, &error))?;
-    output::print(global, &found, || trace::text(&found) + &trace::written(args.out.as_deref().zip(bytes)))
+    let printed = output::print(global, &found, || {
+        trace::text(&found) + &trace::written(args.out.as_deref().zip(bytes))
+    });
+    ended(&stop, printed)
 }
 
 /// The file, if one is requested, and the progress bar.

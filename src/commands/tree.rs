@@ -6,12 +6,28 @@ use super::Cli;
 use rxlab_faces::report::text::{STRONG, paragraph, styled};
 
 /// Groups of commands in the help of `rxlab`, each with its commands in order.
-const GROUPS: [(&str, &str); 5] = [
-    ("Look", "show flow doctor top serve exporter explain interference trace snapshot record"),
-    ("Change", "plan apply confirm undo status history reapply persist unpersist restore export"),
+const GROUPS: [(&str, &str); 7] = [
+    ("Look", "doctor show top flow interference trace explain"),
+    ("Record", "snapshot record serve exporter"),
     ("Try", "tune trial report demo"),
+    ("Change", "plan apply confirm undo status history reapply"),
+    ("Boot", "persist unpersist restore export"),
     ("Load", "load client merge target"),
     ("Help", "help completions man"),
+];
+
+/// What is behind the short help.
+const MORE: &str = "More: rxlab help COMMAND, rxlab help --all, rxlab help exit-codes";
+
+/// Codes that the program exits with.
+pub(super) const EXIT_CODES: [(&str, &str); 7] = [
+    ("0", "success: done, or nothing to do"),
+    ("1", "findings, harm or (tune) nothing proven, a guard tripped, a limit missed"),
+    ("2", "the command line, a file or a value is wrong"),
+    ("3", "a permission or a kernel feature is missing"),
+    ("4", "the machine is not what the command assumes (drift, NIC gone, other host)"),
+    ("5", "the work could not be done (target down before or at the end, disk full)"),
+    ("130", "interrupted, after restoring everything"),
 ];
 
 /// Examples by command, with the path of a command of a command. Each line is a command line, or a comment.
@@ -83,6 +99,7 @@ const EXAMPLES: &[(&str, &str)] = &[
          rxlab report ticket.html --json > record.json",
     ),
     ("demo", "rxlab demo --html demo.html"),
+    ("help", "rxlab help doctor\nrxlab help trial run\nrxlab help --all\nrxlab help exit-codes"),
     (
         "target",
         "rxlab target --http 127.0.0.1:8080\nrxlab target --udp-sink 10.0.0.1:9000 --threads 2 --cpus 2-3",
@@ -101,17 +118,35 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("man", "rxlab man /usr/local/share/man/man1"),
 ];
 
-/// The command tree with groups and examples.
+/// The command tree with examples, and with the short help.
 pub(super) fn command() -> Command {
     let mut command = Cli::command();
     for (path, lines) in EXAMPLES {
         command = with_examples(command, path, lines);
     }
+    let groups = GROUPS.iter().map(|(heading, names)| {
+        let heading = format!("{heading}:");
+        format!("  {}{names}\n", styled(STRONG, &heading) + &" ".repeat(10 - heading.len()))
+    });
+    let groups: String = groups.collect();
+    command.help_template(format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\n{MORE}"))
+}
+
+/// The long help: a line for each command, the options of every command, and the exit codes.
+pub(super) fn in_full() -> Command {
+    let command = command();
     let groups: String = GROUPS.iter().map(|(heading, names)| group(&command, heading, names)).collect();
     command.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{}\n{{options}}{{after-help}}",
-        styled(STRONG, "Options:")
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{}\n{{options}}\n\n{}",
+        styled(STRONG, "Options:"),
+        exit_codes()
     ))
+}
+
+/// The exit codes with a heading; ends without a line break.
+pub(super) fn exit_codes() -> String {
+    let lines = EXIT_CODES.iter().map(|(code, meaning)| format!("\n  {code:<4} {meaning}"));
+    format!("{}{}", styled(STRONG, "Exit codes:"), lines.collect::<String>())
 }
 
 /// `command` with `lines` below the help of the command at `path`.
@@ -129,10 +164,8 @@ fn with_examples(command: Command, path: &str, lines: &str) -> Command {
 /// A heading and a line for each command: its name, and the first line of its help.
 fn group(command: &Command, heading: &str, names: &str) -> String {
     let lines = names.split(' ').map(|name| {
-        let about = match command.find_subcommand(name).and_then(Command::get_about) {
-            Some(about) => about.to_string(),
-            None => "Print the help of a command".to_owned(),
-        };
+        let about = command.find_subcommand(name).and_then(Command::get_about);
+        let about = about.map(ToString::to_string).unwrap_or_default();
         paragraph(&format!("  {} ", styled(STRONG, name) + &" ".repeat(13 - name.len())), &about)
     });
     format!("{}\n{}\n", styled(STRONG, &format!("{heading}:")), lines.collect::<String>())
@@ -143,14 +176,12 @@ fn group(command: &Command, heading: &str, names: &str) -> String {
 mod tests {
     use clap::Command;
 
-    use super::{EXAMPLES, GROUPS, command};
+    use super::{EXAMPLES, GROUPS, command, in_full};
     use rxlab_faces::report::text::plain;
 
     /// Paths of all commands that the help shows.
     fn visible(command: &Command, above: &str) -> Vec<String> {
-        let shown = command
-            .get_subcommands()
-            .filter(|command| !command.is_hide_set() && command.get_name() != "help");
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
         let below = shown.flat_map(|command| {
             let path = format!("{above}{}", command.get_name());
             let inner = visible(command, &format!("{path} "));
@@ -163,7 +194,6 @@ mod tests {
     fn each_command_is_in_one_group() {
         let command = command();
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.split(' ')).collect();
-        grouped.retain(|name| *name != "help");
         grouped.sort_unstable();
         let mut all = visible(&command, "");
         all.retain(|path| !path.contains(' '));
@@ -179,7 +209,7 @@ mod tests {
                         the tests with `RXLAB_UPDATE_DOCS=1`. [commands.md](commands.md) shows how the commands go \
                         together.\n"
             .to_owned();
-        let overview = command.render_help().to_string();
+        let overview = in_full().term_width(80).render_help().to_string();
         page += &format!("\n```text\n{}\n```\n", overview.trim_end());
         for path in visible(&command, "") {
             let mut found = &command;
@@ -208,7 +238,11 @@ mod tests {
 
     #[test]
     fn the_help_fits_80_columns() {
-        insta::assert_snapshot!(plain(&command().render_help().ansi().to_string()));
+        let short = plain(&command().render_help().ansi().to_string());
+        assert!(short.lines().count() <= 14, "{short}");
+        let full = plain(&in_full().render_help().ansi().to_string());
+        assert!(full.lines().all(|line| line.chars().count() <= 80), "{full}");
+        insta::assert_snapshot!(format!("{short}\n--- help --all\n{full}"));
     }
 
     /// Each command has examples, and each example is a valid command line.

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 
 use self::course::Course;
 use super::trial::LoadFlags;
+use super::typed::{sample_time, some_time};
 use super::{Global, apply, files, leftovers, look, place};
 use crate::error::{CommandError, Result};
 use rxlab_base::units::{NicName, parse_duration};
@@ -27,6 +28,9 @@ pub struct Args {
     /// Interface to tune [default: the one that receives most]
     #[arg(long, value_name = "NIC", conflicts_with = "resume")]
     nic: Option<NicName>,
+    /// The interface, as with --nic
+    #[arg(value_name = "NIC", conflicts_with_all = ["nic", "resume"])]
+    interface: Option<NicName>,
     /// What to improve [default: packets that get through if a CPU is full or packets are lost, else the time they take]
     #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "resume")]
     goal: Option<Goal>,
@@ -43,7 +47,7 @@ pub struct Args {
     #[arg(short, long)]
     yes: bool,
     /// Once the best setting is set: revert it after this time unless `rxlab confirm` comes first
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = some_time)]
     confirm: Duration,
     /// Keep what is proven to help without a confirmation
     #[arg(long, conflicts_with = "confirm")]
@@ -54,7 +58,7 @@ pub struct Args {
     #[command(flatten)]
     load: LoadFlags,
     /// Length of the sample before
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = sample_time)]
     length: Duration,
     /// Seed of the random order
     #[arg(long, value_name = "N")]
@@ -81,9 +85,6 @@ pub(super) enum Goal {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
-    if args.confirm.is_zero() {
-        return Err(CommandError::usage("--confirm needs a time above 0"));
-    }
     args.html.as_deref().map_or(Ok(()), files::check)?;
     if !args.dry_run {
         leftovers::clear(global)?;

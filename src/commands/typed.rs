@@ -1,96 +1,104 @@
-//! Lines that a user types in answer to a question: none that was typed or pasted before it, and none of a paste.
+//! Values as people type them on a command line, beyond what the crates read by themselves. clap prints the error after
+//! the value and its option.
 
-use std::io;
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::termios::{QueueSelector, tcflush};
+use rxlab_base::units::{digits, parse_count, parse_duration};
 
-/// Input that follows a line within this time was pasted with it: no hand is that fast.
-const PASTE: Duration = Duration::from_millis(100);
+/// CPU time is accounted in ticks of 10 ms: fewer than ten are too coarse.
+pub(super) const SHORTEST_SAMPLE: Duration = Duration::from_millis(100);
 
-/// Event on an input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Event {
-    /// One line was typed; without its line feed.
-    Line(String),
-    /// Several lines arrived at once. All of them are dropped.
-    Paste,
-    /// It has ended: no more lines will come.
-    Ended,
-    /// Nothing within the time.
-    Nothing,
+/// Reads the length of a sample.
+pub(super) fn sample_time(text: &str) -> Result<Duration, String> {
+    let length = parse_duration(text).map_err(|error| error.to_string())?;
+    if length < SHORTEST_SAMPLE {
+        return Err("too short to measure anything: give at least 100ms".to_owned());
+    }
+    Ok(length)
 }
 
-/// Drops what was typed on the terminal before a question.
-pub(super) fn discard_earlier() {
-    // Fails if standard input is no terminal: then the caller asks nothing.
-    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+/// Reads a time that may not be 0.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("must be above 0".to_owned()) } else { Ok(time) }
 }
 
-/// Waits at most `patience` for a line. A signal ends the wait.
-pub(super) fn next_event(input: impl AsFd, patience: Duration) -> Event {
-    let mut bytes = [0; 4096];
-    if !has_input(&input, patience) {
-        return Event::Nothing;
-    }
-    // A terminal gives one line at a time.
-    let length = match rustix::io::read(&input, &mut bytes) {
-        Ok(length) if length > 0 => length,
-        Err(Errno::INTR) => return Event::Nothing,
-        Ok(_) | Err(_) => return Event::Ended,
-    };
-    let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    let line = line.strip_suffix('\r').unwrap_or(line);
-    let mut is_paste = line.contains('\n');
-    while has_input(&input, PASTE) && rustix::io::read(&input, &mut bytes).is_ok_and(|length| length > 0) {
-        is_paste = true;
-    }
-    if is_paste { Event::Paste } else { Event::Line(line.to_owned()) }
+/// Reads a whole number of at least 1, such as `64`, `10k` or `1M`.
+pub(super) fn whole(text: &str) -> Result<u64, String> {
+    let count = parse_count(text).filter(|count| (1.0..=1e15).contains(count) && count.fract() == 0.0);
+    count
+        .map(|count| count as u64)
+        .ok_or_else(|| "must be a whole number from 1, such as 64, 10k or 1M".to_owned())
 }
 
-/// True if reading would not block: there is input, or it has ended.
-fn has_input(input: impl AsFd, patience: Duration) -> bool {
-    let patience = Timespec::try_from(patience).ok();
-    let mut polled = [PollFd::new(&input, PollFlags::IN)];
-    match poll(&mut polled, patience.as_ref()) {
-        Ok(ready) => ready > 0,
-        // The next read returns any other error.
-        Err(errno) => errno != Errno::INTR,
+/// The same, for numbers of things that fit into memory.
+pub(super) fn number_of(text: &str) -> Result<usize, String> {
+    whole(text).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
+}
+
+/// Reads an address to listen on. A port alone, or one of `localhost`, is for this machine only.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let own = |port: &str| digits(port).map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    if let Some(address) = text.parse().ok().or_else(|| own(text.strip_prefix("localhost:").unwrap_or(text)))
+    {
+        return Ok(address);
     }
+    let expected = "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080, or a port alone, for this machine only";
+    Err(match text.strip_prefix(':').filter(|port| own(port).is_some()) {
+        Some(port) => format!("expected {expected}; 0.0.0.0:{port} listens on every address"),
+        None if text.parse::<std::net::IpAddr>().is_ok() => format!("it has no port: expected {expected}"),
+        None => format!("expected {expected}"),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::time::Duration;
 
-    use super::{Event, next_event};
+    use super::{address, sample_time, some_time, whole};
 
     #[test]
-    fn a_line_differs_from_the_end_and_from_no_input() {
-        let (reader, mut writer) = std::io::pipe().expect("a pipe");
-        assert_eq!(next_event(&reader, Duration::from_millis(1)), Event::Nothing);
-        let patience = Duration::from_secs(60);
-        for (typed, line) in [("\n", ""), ("ip route show\r\n", "ip route show")] {
-            writer.write_all(typed.as_bytes()).expect("written");
-            assert_eq!(next_event(&reader, patience), Event::Line(line.to_owned()));
+    fn a_port_alone_is_of_this_machine() {
+        for (typed, read) in [
+            ("9999", "127.0.0.1:9999"),
+            ("localhost:80", "127.0.0.1:80"),
+            ("0", "127.0.0.1:0"),
+            ("10.0.0.1:53", "10.0.0.1:53"),
+            ("[::1]:8080", "[::1]:8080"),
+        ] {
+            assert_eq!(address(typed).map(|address| address.to_string()), Ok(read.to_owned()), "{typed}");
         }
-        drop(writer);
-        assert_eq!(next_event(&reader, patience), Event::Ended);
+        for (typed, said) in [
+            (":8080", "0.0.0.0:8080 listens on every address"),
+            ("10.0.0.1", "it has no port"),
+            ("::1", "it has no port"),
+            ("65536", "or a port alone"),
+            ("+80", "or a port alone"),
+            ("web1:80", "expected ADDR:PORT"),
+            ("", "expected ADDR:PORT"),
+        ] {
+            let error = address(typed).expect_err(typed);
+            assert!(error.contains(said), "{typed}: {error}");
+        }
     }
 
-    /// An empty line in a pasted text is no Enter.
     #[test]
-    fn lines_that_arrive_together_are_a_paste() {
-        let (reader, mut writer) = std::io::pipe().expect("a pipe");
-        for pasted in ["\nip route show\n", "ip route show\n\n", "\n\n"] {
-            writer.write_all(pasted.as_bytes()).expect("written");
-            assert_eq!(next_event(&reader, Duration::from_secs(60)), Event::Paste);
-            assert_eq!(next_event(&reader, Duration::ZERO), Event::Nothing, "dropped as a whole");
+    fn times_have_a_least_length() {
+        assert_eq!(sample_time("100ms"), Ok(Duration::from_millis(100)));
+        assert!(sample_time("99ms").expect_err("short").starts_with("too short"));
+        assert!(sample_time("5").expect_err("no unit").contains("`5` has no unit"));
+        assert_eq!(some_time("1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(some_time("0s"), Err("must be above 0".to_owned()));
+    }
+
+    #[test]
+    fn whole_numbers_may_be_short() {
+        for (typed, read) in [("64", 64), ("10k", 10_000), ("1.5M", 1_500_000)] {
+            assert_eq!(whole(typed), Ok(read), "{typed}");
+        }
+        for bad in ["0", "-1", "0.5", "many", "1e3", ""] {
+            assert!(whole(bad).is_err(), "{bad}");
         }
     }
 }

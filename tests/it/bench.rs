@@ -60,3 +60,22 @@ fn the_limits_benchmark_runs() {
     assert!(open.is_some_and(|open| open > 1000), "{table}");
     assert!(line("first ").ends_with(": too short to judge"), "{table}");
 }
+
+/// One row: each client reads a usual response.
+#[test]
+fn the_table_of_framings_is_made() {
+    if !crate::require::program("bench", "python3", "--version") {
+        return;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/conformance/run.py");
+    let out = Command::new("python3")
+        .args([script, "--only", "status 299", "--program", env!("CARGO_BIN_EXE_rxlab")])
+        .output()
+        .expect("the script runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let row =
+        |name: &str| text.lines().find(|line| line.starts_with(name)).map(|line| line.split_whitespace());
+    let clients = row("response").expect("the names of the clients").count() - 1;
+    let cells = row("status 299").expect("its row").skip(2);
+    assert!(clients > 0 && cells.eq(std::iter::repeat_n("yes", clients)), "{text}");
+}

@@ -1,6 +1,7 @@
 //! The command line: wrong input, missing privileges, output format.
 
 mod bad_input;
+mod fingers;
 mod fixture_show;
 mod flow;
 mod output;

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-use rxlab_load::{ErrorClass, Interval, LoadError, Rate, Session, Spec};
+use rxlab_load::{ErrorClass, HttpVersion, Interval, LoadError, Rate, Session, Spec};
 
 use crate::load::rxlab;
 use crate::nginx::Nginx;
@@ -48,7 +48,7 @@ fn keepalive_closed_loop_pipelined_and_paced() {
 fn http2_is_agreed_over_tls() {
     let Some(nginx) = Nginx::start_tls() else { return };
     let mut spec = spec(&nginx);
-    spec.http2 = true;
+    spec.http_version = HttpVersion::Http2;
     for (streams, rate) in [(1, None), (50, None), (4, Some(Rate::steady(200.0)))] {
         (spec.pipeline, spec.rate) = (streams, rate);
         let total = run(&spec);

@@ -131,20 +131,20 @@ fn a_full_accept_queue_is_named_with_its_limit() {
 /// The kernel's limit on all tracked connections, restored when dropped.
 struct Limit(LiveHost, Vec<u8>);
 
-const LIMIT: &str = "proc/sys/net/netfilter/nf_conntrack_max";
+const CONNTRACK_MAX: &str = "proc/sys/net/netfilter/nf_conntrack_max";
 
 impl Limit {
     fn set(value: &str) -> Option<Self> {
         let host = LiveHost::open(Path::new("/")).expect("this machine");
-        let before = host.read(LIMIT).ok()?;
-        host.write(LIMIT, value.as_bytes()).ok()?;
+        let before = host.read(CONNTRACK_MAX).ok()?;
+        host.write(CONNTRACK_MAX, value.as_bytes()).ok()?;
         Some(Self(host, before))
     }
 }
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        self.0.write(LIMIT, &self.1).expect("put back");
+        self.0.write(CONNTRACK_MAX, &self.1).expect("put back");
     }
 }
 
@@ -294,7 +294,7 @@ fn lost(report: &DoctorReport) -> Vec<(Stage, &str, &str)> {
 }
 
 /// The queue of tbf that drops all but the first datagrams.
-const LIMIT: &str = "qdisc add dev v0 root tbf rate 8kbit burst 1540 limit 1600";
+const SLOW: &str = "qdisc add dev v0 root tbf rate 8kbit burst 1540 limit 1600";
 
 /// Has a filter of `w0`, which must have clsact, drop all.
 fn drop_at_w0(namespace: &Namespace) {
@@ -322,7 +322,7 @@ fn a_queue_that_limits_a_veth_is_named() {
     require::needs!(netns, program("tc", "tc", "-V"));
     let _alone = quiet::alone();
     let namespace = pair();
-    tc(&namespace, LIMIT);
+    tc(&namespace, SLOW);
     let report = during(&namespace, || send(&namespace, 500));
     assert_eq!(lost(&report), [(Stage::Tc, "v0", "tc queues")]);
     only(&report, &[]);
@@ -432,7 +432,7 @@ fn a_filter_and_a_queue_have_their_own_reasons() {
     drop_at_w0(&filtered);
     assert_eq!(first_of(&filtered, "w0"), "TC_INGRESS");
     let limited = pair();
-    tc(&limited, LIMIT);
+    tc(&limited, SLOW);
     assert!(first_of(&limited, "v0").starts_with("QDISC_"));
 }
 

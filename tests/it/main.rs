@@ -25,6 +25,7 @@ mod found_again;
 mod grammar;
 mod guard;
 mod hardened;
+mod http3;
 mod https;
 mod identity;
 mod interference;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use rxlab_load::{Session, Spec};
+use rxlab_load::{HttpVersion, Session, Spec};
 
 use crate::process::{Running, free_port, response, wait_for};
 use crate::require;
@@ -36,15 +36,7 @@ impl Nginx {
             return None;
         }
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let mut openssl = Command::new("openssl");
-        openssl.args(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=rxlab".split(' '),
-        );
-        openssl.args(["-addext", "subjectAltName=IP:127.0.0.1"]);
-        openssl.args(more);
-        openssl.args(["-keyout", "key.pem", "-out", "cert.pem"]).current_dir(directory.path());
-        let made = openssl.stderr(Stdio::null()).status().expect("openssl runs");
-        assert!(made.success(), "openssl makes a certificate");
+        certify(directory.path(), more);
         let at = directory.path().display();
         let certificate = format!("ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem;");
         let certificate = certificate + &directives.replace("AT", &at.to_string());
@@ -100,12 +92,28 @@ impl Drop for Nginx {
     }
 }
 
+/// Makes `cert.pem` and `key.pem` in a directory: self-signed for 127.0.0.1, valid for two days, with `more` arguments.
+pub(crate) fn certify(directory: &Path, more: &[&str]) {
+    let mut openssl = Command::new("openssl");
+    openssl.args(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=rxlab".split(' '),
+    );
+    openssl.args(["-addext", "subjectAltName=IP:127.0.0.1"]);
+    openssl.args(more);
+    openssl.args(["-keyout", "key.pem", "-out", "cert.pem"]).current_dir(directory);
+    let made = openssl.stderr(Stdio::null()).status().expect("openssl runs");
+    assert!(made.success(), "openssl makes a certificate");
+}
+
 fn count_agrees(access_log: bool, http2: bool, pipeline: usize) {
     let Some(nginx) = Nginx::start(access_log) else { return };
     let _noise = crate::quiet::noisy();
     let port = if http2 { nginx.http2_port } else { nginx.port };
     let mut spec = Spec::new(format!("http://127.0.0.1:{port}/load").parse().expect("a URL"));
-    (spec.http2, spec.connections, spec.pipeline) = (http2, 4, pipeline);
+    (spec.connections, spec.pipeline) = (4, pipeline);
+    if http2 {
+        spec.http_version = HttpVersion::Http2;
+    }
     let before = nginx.answered();
     let session = Session::start(&spec).expect("started");
     std::thread::sleep(std::time::Duration::from_millis(400));

@@ -116,7 +116,7 @@ fn only_settings_that_can_hold_are_persisted() {
     assert_eq!(etc(&tree), BTreeMap::new());
     let args = [&SET[..], &["--confirm", "60s"]].concat();
     tree.rxlab(&args).exits(0);
-    tree.rxlab(&["persist"]).says(4, "is left out: it is not finished, not confirmed");
+    tree.rxlab(&["persist"]).says(4, "is left out: it is not confirmed");
     tree.rxlab(&["confirm"]).exits(0);
     tree.rxlab(&["persist"]).exits(0);
 }

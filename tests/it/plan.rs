@@ -142,7 +142,7 @@ fn a_prediction_does_not_change_the_plan() {
     let written = |more: &[&str]| {
         let file = tree.path().join("plan.toml");
         let args = [&["-o", file.to_str().expect("text")], more].concat();
-        planned("virtio-8cpu-1queue", &args).says(0, "predicted: CPU 2 98 -> ");
+        planned("virtio-8cpu-1queue", &args).says(0, "rough: CPU 2 98 -> ");
         Plan::from_toml(&std::fs::read_to_string(&file).expect("written")).expect("a plan")
     };
     let (plain, predicted) = (written(&[]), written(&["--predict"]));

@@ -48,6 +48,11 @@ fn a_page_gives_back_its_records_and_a_directory_has_each_once() {
     tree.rxlab(&["report", text(&page), "-o", text(&again)]).exits(0);
     let read = |path: &Path| std::fs::read_to_string(path).expect("written");
     assert_eq!(read(&again), read(&page));
+    let other = ["report", "0001-trial", "-o", text(&again)];
+    tree.rxlab(&other).says(2, "again.html already exists");
+    assert_eq!(read(&again), read(&page), "kept");
+    tree.rxlab(&[&other[..], &["--force"]].concat()).exits(0);
+    assert_ne!(read(&again), read(&page), "replaced");
     let shown = tree.path().join("shown.html");
     tree.rxlab(&["trial", "show", "0001-trial", "--html", text(&shown)]).exits(0);
     let alone = tree.rxlab(&["report", text(&shown), "--json"]).said();

@@ -100,6 +100,8 @@ macro_rules! programs {
 programs! {
     /// A third-party web server.
     nginx "-v",
+    /// A third-party web server with HTTP/3.
+    caddy "version",
     /// A third-party name server.
     dnsmasq "--version",
     /// A third-party BitTorrent tracker.

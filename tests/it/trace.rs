@@ -146,7 +146,7 @@ fn an_interrupted_trace_is_complete() {
     wait_for("the file", || std::fs::metadata(&file).is_ok_and(|file| file.len() > 0));
     running.signal(Signal::INT);
     let out = running.output();
-    out.exits(0);
+    out.exits(130);
     let trace: Trace = json(&out);
     assert!(trace.seconds < 50.0, "{trace:?}");
     assert!(lines(&file).len() >= 2);

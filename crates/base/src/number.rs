@@ -131,6 +131,31 @@ pub fn times(factor: f64) -> String {
     }
 }
 
+/// A length of time: `8.5 s`, `50 s`, `1 min 50 s`, `2 h 5 min`.
+pub fn time(seconds: f64) -> String {
+    if seconds < 9.95 {
+        return format!("{seconds:.1} s");
+    }
+    let whole = seconds.round() as u64;
+    let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
+    let with = |rest: u64, unit: &str| if rest > 0 { format!(" {rest} {unit}") } else { String::new() };
+    match (hours, minutes) {
+        (0, 0) => format!("{rest} s"),
+        (0, _) => format!("{minutes} min{}", with(rest, "s")),
+        _ => format!("{} h{}", grouped(hours), with(minutes, "min")),
+    }
+}
+
+/// An estimate of a time, its minutes rounded up: `about 40 s`, `about 6 min`, `about 4.2 h`.
+pub fn about(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("about {s:.0} s"),
+        s if s < 7200.0 => format!("about {:.0} min", (s / 60.0).ceil()),
+        s if s < 35_820.0 => format!("about {:.1} h", s / 3600.0),
+        s => format!("about {} h", grouped((s / 3600.0).round() as u64)),
+    }
+}
+
 /// `CPU 3`, `CPUs 0-3`.
 pub fn cpus_text(cpus: &CpuMask) -> String {
     if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {cpus}") }
@@ -149,7 +174,30 @@ pub fn capitalized(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{change, count, percent, plural, precise_percent, rate, share, times, value};
+    use super::{about, change, count, percent, plural, precise_percent, rate, share, time, times, value};
+
+    #[test]
+    fn times_have_two_units_and_estimates_one() {
+        for (seconds, text) in [
+            (0.4, "0.4 s"),
+            (50.2, "50 s"),
+            (60.0, "1 min"),
+            (110.0, "1 min 50 s"),
+            (3600.0, "1 h"),
+            (7_530.0, "2 h 5 min"),
+        ] {
+            assert_eq!(time(seconds), text);
+        }
+        for (seconds, text) in [
+            (40.4, "about 40 s"),
+            (360.0, "about 6 min"),
+            (361.0, "about 7 min"),
+            (15_120.0, "about 4.2 h"),
+            (1e6, "about 278 h"),
+        ] {
+            assert_eq!(about(seconds), text);
+        }
+    }
 
     #[test]
     fn values_keep_four_digits_or_so() {

@@ -14,6 +14,5 @@ pub use cpu_mask::{CpuMask, MaskError};
 pub use duration::{DurationError, duration_text, format_duration, parse_duration, rfc3339};
 pub use fact::{Fact, Need};
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId, find_by_name};
-pub use number::digits;
-pub use number::{SizeError, grouped, parse_size};
+pub use number::{ShareError, SizeError, digits, grouped, parse_count, parse_share, parse_size};
 pub use text::words_in_lines;

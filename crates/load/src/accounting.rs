@@ -9,8 +9,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use proptest::prelude::{ProptestConfig, any, proptest};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use socket2::SockRef;
 
+use crate::certified;
 use crate::servers::bep15::{Answer, Request, Said};
 use crate::{Interval, Random, Rate, Session, Spec};
 
@@ -49,7 +51,9 @@ fn closed_for_a_moment<T>(open: impl Fn() -> std::io::Result<T>, stop: &AtomicBo
     None
 }
 
-fn tcp(seed: u64) -> Adversary {
+/// With `tls` the peer has TLS, most of the time.
+fn tcp(seed: u64, tls: bool) -> Adversary {
+    let tls = tls.then(|| Arc::new(certified::server(b"http/1.1")));
     let mut listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     listener.set_nonblocking(true).expect("set");
     let address = listener.local_addr().expect("bound");
@@ -70,7 +74,8 @@ fn tcp(seed: u64) -> Adversary {
                 }
                 match listener.accept() {
                     Ok((stream, _)) => {
-                        scope.spawn(move || converse(stream, Random::after(seed + turn), is_loose, stop));
+                        let (tls, random) = (tls.clone(), Random::after(seed + turn));
+                        scope.spawn(move || greet(stream, tls, random, is_loose, stop));
                     }
                     Err(_) => std::thread::sleep(Duration::from_millis(1)),
                 }
@@ -79,11 +84,36 @@ fn tcp(seed: u64) -> Adversary {
     })
 }
 
-/// One connection: what it does depends on chance, not on what is asked.
-fn converse(mut stream: TcpStream, mut random: Random, is_loose: &AtomicBool, stop: &AtomicBool) {
+/// One connection, at times without the TLS that it should have.
+fn greet(
+    mut socket: TcpStream,
+    tls: Option<Arc<ServerConfig>>,
+    mut random: Random,
+    is_loose: &AtomicBool,
+    stop: &AtomicBool,
+) {
+    socket.set_nonblocking(false).expect("set");
+    socket.set_read_timeout(Some(PATIENCE)).expect("set");
+    let raw = socket.try_clone().expect("another descriptor");
+    let is_plain = is_loose.load(Ordering::Relaxed) && random.next_u64() % 8 == 0;
+    match tls.filter(|_| !is_plain) {
+        Some(tls) => {
+            let session = ServerConnection::new(tls).expect("its settings are right");
+            converse(&mut StreamOwned::new(session, socket), &raw, random, is_loose, stop);
+        }
+        None => converse(&mut socket, &raw, random, is_loose, stop),
+    }
+}
+
+/// What it does depends on chance, not on what is asked.
+fn converse(
+    stream: &mut (impl Read + Write),
+    mut raw: &TcpStream,
+    mut random: Random,
+    is_loose: &AtomicBool,
+    stop: &AtomicBool,
+) {
     const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    stream.set_nonblocking(false).expect("set");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
     let mut buffer = [0; 4096];
     while !stop.load(Ordering::Relaxed) {
         let asked = stream.read(&mut buffer);
@@ -99,7 +129,7 @@ fn converse(mut stream: TcpStream, mut random: Random, is_loose: &AtomicBool, st
         let said: &[u8] = match chance {
             0 => return,
             1 => {
-                let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+                let _ = SockRef::from(raw).set_linger(Some(Duration::ZERO));
                 return;
             }
             2 => b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
@@ -108,7 +138,11 @@ fn converse(mut stream: TcpStream, mut random: Random, is_loose: &AtomicBool, st
             5 => b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
             6 => b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
             7 => b"HTTP/1.1 200 OK\r\n\r\nup to the end",
-            8 => b"",
+            8 => {
+                // Below TLS, where there is TLS.
+                let _ = raw.write_all(b"not a record\r\n");
+                continue;
+            }
             9 => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP/1.1 20",
             _ => &GOOD.repeat(requests + usize::from(chance == 10)),
         };
@@ -173,10 +207,12 @@ fn answer(datagram: &[u8], chance: u64) -> Vec<u8> {
     out
 }
 
-/// Runs `spec` against `peer` over two measurements, each of which, and both together, has to add up.
-fn adds_up(spec: &Spec, peer: &Adversary) {
-    let mut load = Session::start(spec).expect("it behaves at first");
-    peer.is_loose.store(true, Ordering::Relaxed);
+/// Runs `spec` over two measurements, each of which, and both together, has to add up. The peer misbehaves once it `is_loose`.
+pub(super) fn adds_up(spec: &Spec, is_loose: &AtomicBool) {
+    // A busy machine may need longer than the timeout.
+    let mut load =
+        std::iter::repeat_with(|| Session::start(spec)).take(100).find_map(Result::ok).expect("it behaves");
+    is_loose.store(true, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(60));
     let first = load.mark();
     std::thread::sleep(Duration::from_millis(60));
@@ -194,16 +230,17 @@ proptest! {
 
     #[test]
     fn every_request_over_tcp_ends_once(
-        seed in any::<u32>(), rate in 0u32..3, pipeline in 1usize..4, kind in 0..4, connections in 1usize..6,
+        seed in any::<u32>(), rate in 0u32..3, pipeline in 1usize..4, kind in 0..6, connections in 1usize..6,
     ) {
-        let peer = tcp(seed.into());
-        let scheme = if kind == 0 { "tcp" } else { "http" };
+        let peer = tcp(seed.into(), kind > 3);
+        let scheme = if kind == 0 { "tcp" } else if kind < 4 { "http" } else { "https" };
         let mut spec = Spec::new(format!("{scheme}://{}", peer.address).parse().expect("a URL"));
         (spec.connections, spec.timeout) = (connections, Duration::from_millis(25));
-        spec.no_keepalive = kind == 1;
-        spec.pipeline = if kind < 2 { 1 } else { pipeline };
+        spec.no_keepalive = kind == 1 || kind == 4;
+        spec.insecure = kind > 3;
+        spec.pipeline = if spec.no_keepalive || kind == 0 { 1 } else { pipeline };
         spec.rate = (rate > 0).then(|| Rate::steady(f64::from(rate * rate) * 500.0));
-        adds_up(&spec, &peer);
+        adds_up(&spec, &peer.is_loose);
     }
 
     #[test]
@@ -216,6 +253,6 @@ proptest! {
         let mut spec = Spec::new(format!("{scheme}://{}{path}", peer.address).parse().expect("a URL"));
         (spec.connections, spec.timeout) = (connections, Duration::from_millis(25));
         spec.rate = (rate > 0).then(|| Rate::steady(f64::from(rate * rate) * 1_000.0));
-        adds_up(&spec, &peer);
+        adds_up(&spec, &peer.is_loose);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::http::TemplateError;
+use super::http_version::HttpVersion;
 use super::protocol::Protocol;
 use super::spec::{DEFAULT_SIZE, Spec};
 
@@ -115,7 +116,8 @@ impl Spec {
     fn check_options(&self) -> Result<(), SpecError> {
         let own = [
             ("--requests", self.requests.is_some()),
-            ("--http2", self.http2),
+            ("--http2", self.http_version == HttpVersion::Http2),
+            ("--http3", self.http_version == HttpVersion::Http3),
             ("--no-keepalive", self.no_keepalive),
             ("--expect-rcode", !self.expect_rcode.is_default()),
             ("--edns", self.edns.is_some()),

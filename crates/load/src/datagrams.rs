@@ -16,6 +16,9 @@ pub struct Datagrams {
     pub reordered: Option<u64>,
     /// Responses beyond the first: duplicates, and those after the timeout.
     pub surplus: u64,
+    /// Requests asked again over TCP because their response did not fit into a datagram.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub over_tcp: u64,
     /// Datagrams, or trains of them, dropped because the receive buffers of the client's own sockets were
     /// full.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -46,6 +49,7 @@ impl Datagrams {
             (one, other) => one.or(other),
         };
         self.surplus += more.surplus;
+        self.over_tcp += more.over_tcp;
         self.client_dropped += more.client_dropped;
         self.handshakes += more.handshakes;
         if self.no_trains.is_none() {

@@ -1,4 +1,4 @@
-//! HTTP load: HTTP/1.1 over kept-alive connections or over one connection each, or HTTP/2.
+//! HTTP load: HTTP/1.1 over kept-alive connections or over one connection each, HTTP/2, or HTTP/3.
 
 mod bencode;
 mod block;
@@ -8,12 +8,14 @@ mod definition;
 mod engine;
 mod head;
 mod http2;
+mod http3;
 mod outgoing;
 mod peer;
 mod pipeline;
 mod reader;
 mod request;
 mod response;
+mod streams;
 mod template;
 mod tls;
 mod transport;

@@ -104,6 +104,8 @@ pub struct Interval {
     pub handshakes: u64,
     /// Those of them that resumed an earlier session.
     pub resumed: u64,
+    /// Streams that the server allowed on a connection, if fewer than asked for.
+    pub streams_allowed: Option<usize>,
     /// Requests sent and unanswered at the end of the interval.
     pub in_flight: u64,
     /// One way: datagrams counted by the sink in the interval, from all senders; `None` without a sink that
@@ -204,6 +206,11 @@ impl fmt::Debug for Interval {
     }
 }
 
+/// The smaller of two limits, where there are any.
+fn fewest(one: Option<usize>, other: Option<usize>) -> Option<usize> {
+    one.into_iter().chain(other).min()
+}
+
 impl Interval {
     pub(super) fn from_cuts(cuts: &[Cut], pins: &[Option<CpuId>]) -> Self {
         let spans: Vec<Nanos> = cuts.iter().map(|cut| cut.span).collect();
@@ -224,6 +231,7 @@ impl Interval {
             total.opened += cut.tally.opened;
             total.handshakes += cut.tally.handshakes;
             total.resumed += cut.tally.resumed;
+            total.streams_allowed = fewest(total.streams_allowed, cut.tally.streams_allowed);
             add(&mut total.latency, &cut.tally.latency);
             add(&mut total.given_up, &cut.tally.given_up);
             add(&mut total.lag, &cut.tally.lag);
@@ -252,6 +260,7 @@ impl Interval {
             opened: total.opened,
             handshakes: total.handshakes,
             resumed: total.resumed,
+            streams_allowed: total.streams_allowed,
             in_flight: unanswered.in_flight,
             received: None,
             received_seconds: 0.0,
@@ -318,6 +327,7 @@ impl Interval {
         self.opened += more.opened;
         self.handshakes += more.handshakes;
         self.resumed += more.resumed;
+        self.streams_allowed = fewest(self.streams_allowed, more.streams_allowed);
         self.bytes += more.bytes;
         add_counts(&mut self.statuses, &more.statuses);
         add_counts(&mut self.errors, &more.errors);

@@ -1,6 +1,6 @@
 //! A traffic generator, and small servers to send load to.
 //!
-//! HTTP/1.1, TLS, UDP, trackers and DNS; closed loop, open loop at a rate, flat out. Threads share nothing: each has its
+//! HTTP/1.1, HTTP/2, HTTP/3, TLS, UDP, trackers and DNS; closed loop, open loop at a rate, flat out. Threads share nothing: each has its
 //! own connections or flows, epoll and histograms. A [`Session`] keeps the load running; [`Session::mark`] returns exactly
 //! what was measured since the last mark: no request is lost or counted twice. The open loop has one schedule for the
 //! whole session, and latency counts from the intended send time, so a stalled server cannot hide the requests it kept
@@ -25,6 +25,8 @@
 #[cfg(test)]
 mod accounting;
 mod body;
+#[cfg(test)]
+mod certified;
 mod check;
 mod clock;
 mod connect_to;
@@ -36,6 +38,7 @@ mod expected;
 mod header;
 mod histogram;
 mod http;
+mod http_version;
 mod interval;
 mod merge;
 mod pacing;
@@ -77,6 +80,7 @@ pub use expected::{Pattern, PatternError, Pointed, PointedError};
 pub use header::{Header, HeaderError, PathError, parse_paths};
 pub use histogram::quantile;
 pub use http::{StreamEnd, judge_answers};
+pub use http_version::HttpVersion;
 pub use interval::{Arrivals, Interval, NotSent, ThreadCpu};
 pub use merge::{MergeError, merge};
 pub use pacing::{Pacing, PacingError};

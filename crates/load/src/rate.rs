@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::clock::{Nanos, SECOND};
-use rxlab_base::units::{format_duration, parse_duration};
+use rxlab_base::units::{format_duration, parse_count, parse_duration};
 
 const MAX_RATE: f64 = 1e9;
 /// More steps than anyone writes, few enough to walk through for every request.
@@ -46,7 +46,7 @@ enum Written {
 /// A text that is not a rate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "invalid rate `{0}`: must be above 0 and at most {MAX_RATE} requests per second, such as 1000, 0.5, \
+    "invalid rate `{0}`: must be above 0 and at most {MAX_RATE} requests per second, such as 1000, 10k, 0.5, \
      100..5000/10s or 1000/5s,2000/5s"
 )]
 pub struct RateError(String);
@@ -163,14 +163,8 @@ impl FromStr for Rate {
                 Some((rates, length)) => (rates, Some(parse_duration(length).ok()?)),
                 None => (text, None),
             };
-            let number = |text: &str| {
-                let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-                plain.then(|| text.parse::<f64>().ok()).flatten()
-            };
-            let (from, to) = match rates.split_once("..") {
-                Some((from, to)) => (number(from)?, number(to)?),
-                None => (number(rates)?, number(rates)?),
-            };
+            let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+            let (from, to) = (parse_count(from)?, parse_count(to)?);
             Some(Phase { from, to, length })
         };
         let rate = text.split(',').map(phase).collect::<Option<_>>().map(|phases| Self { phases });
@@ -229,6 +223,7 @@ mod tests {
         for text in ["1000", "0.5", "100..5000/10s", "1000/5s,2000/500ms,4000", "0/1s,10..0/2s"] {
             assert_eq!(rate(text).to_string(), text);
         }
+        assert_eq!(rate("10k..1.5M/10s").to_string(), "10000..1500000/10s");
         assert_eq!(rate("1000").is_steady(), Some(1000.0));
         assert_eq!(rate("1000/1s").is_steady(), None);
         assert_eq!(rate("1/5s,2..3/5s").length(), Some(std::time::Duration::from_secs(10)));

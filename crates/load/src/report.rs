@@ -240,6 +240,9 @@ pub struct Report {
     /// With resumption: those of the handshakes that resumed an earlier session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<u64>,
+    /// HTTP/2 and HTTP/3: streams that the server allowed on a connection, if fewer than `pipeline` of the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams_allowed: Option<usize>,
     /// Requests sent and unanswered at the end.
     pub in_flight: u64,
     /// Requests unanswered at the end: those in flight and, in the open loop, those due but not sent. They
@@ -371,6 +374,7 @@ impl Report {
             opened: spec.url.protocol.is_stream().then_some(interval.opened),
             handshakes: spec.url.tls.then_some(interval.handshakes),
             resumed: spec.tls_resume.then_some(interval.resumed),
+            streams_allowed: interval.streams_allowed,
             in_flight: interval.in_flight,
             unanswered: interval.unanswered.len(),
             given_up: interval.given_up.len(),

@@ -12,6 +12,7 @@ use super::clock::Nanos;
 use super::connect_to::ConnectTo;
 use super::expected::{Pattern, Pointed};
 use super::header::Header;
+use super::http_version::HttpVersion;
 use super::pacing::Pacing;
 use super::rate::Rate;
 use super::rcode::Rcodes;
@@ -66,9 +67,9 @@ pub struct Spec {
     /// HTTP: responses come from a tracker; a failure reason counts as an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub announce: bool,
-    /// HTTP: HTTP/2 (RFC 9113), with prior knowledge, or over TLS as agreed by ALPN. `pipeline` counts streams.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub http2: bool,
+    /// HTTP: its version. `pipeline` counts the streams of HTTP/2 and HTTP/3.
+    #[serde(default, skip_serializing_if = "HttpVersion::is_default")]
+    pub http_version: HttpVersion,
     /// HTTP: a connection per request; latency counts from its opening.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_keepalive: bool,
@@ -195,7 +196,7 @@ impl Spec {
             expect_match: None,
             expect_json: None,
             announce: false,
-            http2: false,
+            http_version: HttpVersion::default(),
             no_keepalive: false,
             connect_to: None,
             expect_rcode: Rcodes::default(),

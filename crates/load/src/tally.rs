@@ -26,6 +26,8 @@ pub(super) struct Tally {
     pub(super) handshakes: u64,
     /// Those of them that resumed an earlier session.
     pub(super) resumed: u64,
+    /// Streams that the server allows on a connection, if fewer than asked for.
+    pub(super) streams_allowed: Option<usize>,
     pub(super) errors: BTreeMap<ErrorClass, u64>,
     /// Those of `errors` that ended no request in `sent`: failed attempts to connect without one, datagrams that the kernel
     /// refused, and requests given up before they were sent.
@@ -65,6 +67,7 @@ impl Tally {
             opened: 0,
             handshakes: 0,
             resumed: 0,
+            streams_allowed: None,
             errors: BTreeMap::new(),
             not_sent: 0,
             reasons: Reasons::default(),

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::datagrams::Datagrams;
 use super::histogram::decode;
+use super::http_version::HttpVersion;
 use super::interval::ThreadCpu;
 use super::report::{LatencyReport, Limit, Percentile, Report};
 use super::saturation::Saturation;
@@ -52,6 +53,10 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     };
     if let Some(opened) = report.opened.filter(|opened| *opened > 0) {
         row(out, "connections", &counted(opened, "opened during the load"))?;
+    }
+    if let Some(allowed) = report.streams_allowed {
+        let asked = report.spec.pipeline;
+        row(out, "streams", &format!("the server allows {allowed} on a connection, not {asked}"))?;
     }
     if let Some(handshakes) = report.handshakes {
         let resumed = report.resumed.map_or_else(String::new, |n| format!(", {} resumed", grouped(n as f64)));
@@ -110,6 +115,10 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
             "reordered",
             &format!("{} arrived after a later one of their flow", grouped(reordered as f64)),
         )?;
+    }
+    if datagrams.over_tcp > 0 {
+        let count = grouped(datagrams.over_tcp as f64);
+        row(out, "over TCP", &format!("{count} responses did not fit into a datagram"))?;
     }
     if datagrams.surplus > 0 {
         let count = grouped(datagrams.surplus as f64);
@@ -196,8 +205,8 @@ pub fn shape(spec: &Spec) -> String {
     if !spec.targets.is_empty() {
         parts.push(plural(spec.targets.len(), "target"));
     }
-    if spec.http2 {
-        parts.push(format!("HTTP/2, {} each", plural(spec.pipeline, "stream")));
+    if spec.http_version != HttpVersion::Http1 {
+        parts.push(format!("{}, {} each", spec.http_version, plural(spec.pipeline, "stream")));
     } else if spec.pipeline > 1 {
         parts.push(format!("depth {}", spec.pipeline));
     }

@@ -30,8 +30,19 @@ pub struct Url {
 
 /// Invalid URL for a load.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("invalid load URL `{0}`: must be {forms}", forms = forms())]
-pub struct UrlError(String);
+pub enum UrlError {
+    /// Not in the form of any protocol.
+    #[error("invalid load URL `{0}`: must be {forms}", forms = forms())]
+    Form(String),
+    /// In the form of a URL, with a part that cannot be sent.
+    #[error("invalid load URL `{url}`: {why}")]
+    Part {
+        /// The text.
+        url: String,
+        /// What is wrong, or what to write instead.
+        why: &'static str,
+    },
+}
 
 /// The forms of all protocols.
 fn forms() -> String {
@@ -43,14 +54,31 @@ impl FromStr for Url {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        let bad = || UrlError(text.to_owned());
+        let bad = || UrlError::Form(text.to_owned());
+        let part = |why: &'static str| UrlError::Part { url: text.to_owned(), why };
         let (scheme, rest) = text.split_once("://").ok_or_else(bad)?;
-        let (protocol, tls) = Protocol::of_scheme(scheme).ok_or_else(bad)?;
-        let split = rest.find(['/', '?']).unwrap_or(rest.len());
+        // RFC 3986, 3.1: a scheme has no case.
+        let (protocol, tls) = Protocol::of_scheme(&scheme.to_ascii_lowercase()).ok_or_else(bad)?;
+        let split = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(split);
         // The path goes into the request line unchanged.
-        if path.contains('#') || !path.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(bad());
+        if path.contains('#') {
+            return Err(part("a fragment (#...) is never sent: leave it out"));
+        }
+        if !path.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(part("write spaces and letters beyond ASCII in the path as %XX"));
+        }
+        if authority.contains('@') {
+            return Err(part("it has a user: send -H 'Authorization: ...' instead"));
+        }
+        if authority.contains('%') {
+            return Err(part("a zone (%eth0) is not supported: use an address without one"));
+        }
+        if !authority.is_ascii() {
+            return Err(part("write the host in its ASCII form (xn--...)"));
+        }
+        if authority.ends_with(':') {
+            return Err(part("no port follows the colon"));
         }
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => {
@@ -65,12 +93,11 @@ impl FromStr for Url {
         {
             return Err(bad());
         }
-        let port = if port.is_empty() && !authority.ends_with(':') {
-            protocol.definition().port(tls)
+        let port = if port.is_empty() {
+            protocol.definition().port(tls).ok_or_else(|| part("it needs a port: HOST:PORT"))?
         } else {
-            digits(port).filter(|port| *port > 0)
+            digits(port).filter(|port| *port > 0).ok_or_else(|| part("a port is a number from 1 to 65535"))?
         };
-        let port = port.ok_or_else(bad)?;
         let path = protocol.definition().path(path).ok_or_else(bad)?;
         Ok(Self { protocol, tls, host: host.to_owned(), port, path })
     }
@@ -187,6 +214,26 @@ mod tests {
         ] {
             assert!(bad.parse::<Url>().is_err(), "{bad:?} gives {:?}", bad.parse::<Url>());
         }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, why) in [
+            ("http://h/#x", "fragment"),
+            ("http://h#x", "fragment"),
+            ("http://user:pw@h/", "Authorization"),
+            ("http://[fe80::1%25eth0]/", "zone"),
+            ("http://b\u{fc}cher.example/", "xn--"),
+            ("http://h/b\u{fc}cher", "%XX"),
+            ("http://h:/", "no port follows"),
+            ("http://h:65536/", "from 1 to 65535"),
+            ("tcp://h", "needs a port"),
+            ("ftp://h/", "must be http://HOST"),
+        ] {
+            let error = text.parse::<Url>().expect_err(text).to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        assert_eq!(url("HTTP://h/").to_string(), "http://h:80/");
     }
 
     proptest! {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use rxlab_base::serde_as_text;
+use rxlab_base::units::parse_share;
 
 /// Nanoseconds that the two programs add to a run (docs/adr/0018).
 const RUN_NS: f64 = 250.0;
@@ -45,9 +46,10 @@ impl FromStr for Budget {
     type Err = BudgetError;
 
     fn from_str(text: &str) -> Result<Self, BudgetError> {
-        let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
-        let percent = number.filter(|percent| *percent > 0.0 && *percent <= 100.0);
-        percent.map(|percent| Self(percent / 100.0)).ok_or_else(|| BudgetError(text.to_owned()))
+        // A number alone is a percentage too: a whole CPU is never meant.
+        let percentage = if text.contains('%') { text.to_owned() } else { format!("{text}%") };
+        let share = parse_share(&percentage).ok().filter(|share| *share > 0.0);
+        share.map(Self).ok_or_else(|| BudgetError(text.to_owned()))
     }
 }
 

@@ -39,6 +39,8 @@ struct File {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    netns: Option<String>,
     /// Location in files of earlier versions.
     #[serde(default, skip_serializing)]
     notes: Vec<String>,
@@ -110,6 +112,7 @@ impl Plan {
             schema: file.schema,
             name: file.name,
             host: file.host,
+            netns: file.netns,
             settings: file.setting.into_iter().map(planned).collect(),
             notes: [file.notes, file.about.notes].concat(),
             prediction: file.prediction,
@@ -129,6 +132,7 @@ impl Plan {
             schema: self.schema.clone(),
             name: self.name.clone(),
             host: self.host.clone(),
+            netns: self.netns.clone(),
             notes: Vec::new(),
             setting: self.settings.iter().map(entry).collect(),
             about: About { predicted: self.predicted(), notes: self.notes.clone() },

@@ -80,6 +80,10 @@ pub struct Plan {
     /// Host name of the machine it was made for; checked before applying when given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Network namespace of its interfaces, in the form of `--netns`, if it is not that of the machine: interfaces of one
+    /// name may exist in both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<String>,
     /// Settings of the plan.
     pub settings: Vec<PlannedSetting>,
     /// Limits of the plan, such as "adds no capacity".
@@ -100,6 +104,7 @@ impl Plan {
             schema: Self::SCHEMA.to_owned(),
             name: name.to_owned(),
             host: None,
+            netns: None,
             settings: settings.iter().map(|set| PlannedSetting::new(set.clone(), "", None)).collect(),
             notes: Vec::new(),
             prediction: None,

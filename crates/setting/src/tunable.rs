@@ -311,6 +311,21 @@ pub fn tunable(knob: &str) -> Option<&'static Tunable> {
     TUNABLES.iter().find(|row| row.name == knob)
 }
 
+/// The knob that sets what `name` is elsewhere: a file of sysfs or procfs (`rps_cpus`), a key of sysctl(8), or a word of
+/// ethtool(8) (`rx-usecs`). `None` if there is none, or if several would fit.
+pub fn known_elsewhere(name: &str) -> Option<&'static Tunable> {
+    let is_named = |row: &&Tunable| match row.owner {
+        Sysctl(key, _) => key == name || key.rsplit('.').next() == Some(name),
+        HostFile(path, _) => path == name || path.rsplit('/').next() == Some(name),
+        NicFile(file, _) | QueueFile(_, file, _) => file == name,
+        Ethtool(_, word, _) => word == name,
+        IrqAffinity => ["smp_affinity", "smp_affinity_list"].contains(&name),
+        Words(..) | Irqbalance | Other(..) => false,
+    };
+    let mut found = TUNABLES.iter().filter(is_named);
+    found.next().filter(|_| found.next().is_none())
+}
+
 /// Knobs whose values a write of `knob` may discard, also by setting the others again, in the order of setting them again:
 /// that of the rows, as the value of a row may depend on earlier ones and discard later ones. Not those that it only
 /// replaces.

@@ -50,7 +50,7 @@ pub use clock::clock_ns;
 pub use flaky::{Failpoint, Fault, FlakyHost, Rule};
 pub use limits::{lift_limits, outlast_others};
 pub use live::{LiveHost, OpenError};
-pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_netns};
+pub use netns::{Hidden, Namespace, enter_netns, lasting_netns, loopback_up, netns_path, new_netns};
 pub use netns::{in_netns, is_in_pid_namespace};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;

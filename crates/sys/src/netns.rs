@@ -321,6 +321,16 @@ pub fn netns_path(name: &str) -> PathBuf {
     }
 }
 
+/// What names the namespace of [`netns_path`] later: the inverse, but `None` for the namespace of a process, whose number
+/// may be another's by then.
+pub fn lasting_netns(path: &Path) -> Option<String> {
+    if path.starts_with("/proc") {
+        return None;
+    }
+    let name = path.strip_prefix("/run/netns").or_else(|_| path.strip_prefix("/var/run/netns"));
+    Some(name.unwrap_or(path).to_string_lossy().into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::Command;

@@ -43,7 +43,7 @@ pub(super) mod infinite {
 }
 
 impl Effect {
-    /// A change with its interval: `-51 % [-53, -49]`, or `no bound yet` if the interval has none.
+    /// A change with its interval: `-51 % [-53, -49]`, or `too early` if the interval has none.
     pub fn in_words(&self) -> String {
         if !self.mid.is_finite() {
             return "unknown".to_owned();
@@ -51,7 +51,7 @@ impl Effect {
         let estimate = self.estimate();
         match self.interval() {
             Some(interval) => format!("{estimate} {interval}"),
-            None => format!("{estimate}, no bound yet"),
+            None => format!("{estimate}, too early"),
         }
     }
 
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_missing_bound_is_named() {
         let text = |mid, low, high| Effect { mid, low, high }.in_words();
-        assert_eq!(text(-0.51, -1.0, f64::INFINITY), "-51 %, no bound yet");
+        assert_eq!(text(-0.51, -1.0, f64::INFINITY), "-51 %, too early");
         assert_eq!(text(0.05, 0.01, f64::INFINITY), "+5.0 % [+1.0, no bound]");
         assert_eq!(text(f64::NAN, -1.0, f64::INFINITY), "unknown");
     }

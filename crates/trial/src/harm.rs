@@ -79,7 +79,7 @@ pub fn harms(record: &TrialRecord) -> Vec<Harm<'_>> {
 }
 
 /// The metrics that are felt and proven worse: throughput first, and any loss of it; others beyond `margin`.
-pub(super) fn worse(results: &[MetricResult], margin: f64) -> Vec<&MetricResult> {
+pub fn worse(results: &[MetricResult], margin: f64) -> Vec<&MetricResult> {
     let is_throughput = |result: &MetricResult| result.metric.name == name::THROUGHPUT;
     let is_beyond = |result: &MetricResult| result.effect.is_none_or(|effect| effect.mid.abs() >= margin);
     let mut worse: Vec<&MetricResult> = results

@@ -37,6 +37,7 @@ pub mod live;
 pub mod meter;
 pub mod metrics;
 pub mod monitor;
+pub mod outcome;
 pub mod perform;
 pub mod placement;
 pub mod prior;

@@ -189,6 +189,13 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
     if let Some(outside) = check::describe(metric).or_else(|| query::describe(metric)) {
         return outside;
     }
+    let work = match work_unit {
+        "pkt/s" => "packet",
+        "req/s" => "request",
+        "conn/s" => "connection",
+        _ => "unit of work",
+    };
+    let (machine_cpu, client_cpu) = (format!("CPU time per {work}"), format!("client CPU time per {work}"));
     let (title, unit, better) = match metric {
         name::THROUGHPUT => ("throughput", work_unit, Higher),
         "p50_us" => ("latency p50", "us", Lower),
@@ -197,8 +204,8 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
         name::HOTTEST_SOFTIRQ => ("hottest CPU, softirq time", "%", Lower),
         name::HOTTEST_SHARE => ("hottest CPU, NET_RX share", "%", Lower),
         name::SOFTIRQ_PER_PACKET => ("softirq time per packet", "us", Lower),
-        name::MACHINE_CPU => ("machine CPU per unit of work", "us", Lower),
-        name::CLIENT_CPU => ("client CPU per unit of work", "us", Lower),
+        name::MACHINE_CPU => (machine_cpu.as_str(), "us", Lower),
+        name::CLIENT_CPU => (client_cpu.as_str(), "us", Lower),
         // By convention names show which direction is better: lower for times and error counts.
         other => {
             let lower = ["_us", "_ms", "_ns", "latency", "errors", "error_rate", "cpu"]

@@ -35,7 +35,7 @@ use rxlab_path::sample::Inventory;
 use rxlab_probe::SoftirqTime;
 use rxlab_setting::{Prediction, Setting};
 use rxlab_stats::design::Arm;
-use rxlab_sys::{Host, Namespace, ProcessId};
+use rxlab_sys::{Host, Namespace, ProcessId, lasting_netns};
 
 /// Remark for kernels without CONFIG_IRQ_TIME_ACCOUNTING, or where that is unknown.
 const TICKS: &str =
@@ -198,6 +198,7 @@ impl Trial for TrialRecord {
             queries: spec.queries.clone(),
             workload: spec.workload_in_words(),
             host: model.identity.clone(),
+            netns: setup.netns.as_ref().and_then(|netns| lasting_netns(&netns.path)),
             cpus: model.online().len(),
             started: rfc3339(jiff::Timestamp::now()),
             seed: setup.seed,

@@ -29,7 +29,8 @@ pub enum Advice {
 }
 
 impl Advice {
-    fn in_words(self) -> &'static str {
+    /// In words.
+    pub fn in_words(self) -> &'static str {
         match self {
             Advice::Keep => "keep it",
             Advice::DoNotKeep => "do not keep it",
@@ -81,6 +82,7 @@ impl Recommendation {
     pub fn new(record: &TrialRecord, program: &str) -> Self {
         let (advice, reason) = advise(record);
         let verdict = record.verdict();
+        let program = &in_namespace(program, record);
         let again = || format!("{program} trial run --again {}", sh::word(&record.id));
         let command = match (advice, verdict) {
             (Advice::Keep, _) => keep(record, program),
@@ -89,11 +91,16 @@ impl Recommendation {
                 Some(format!("{} --pairs {pairs_needed}", again()))
             }
             (Advice::MeasureLonger, Some(Verdict::Helps | Verdict::SpreadsOnly { .. })) => {
-                Some(format!("{} --pairs {}", again(), 2 * record.max_pairs))
+                Some(format!("{} --pairs {}", again(), MORE * record.max_pairs))
             }
             (Advice::MeasureLonger, _) => Some(format!("{program} trial resume {}", sh::word(&record.id))),
             // The same comparison again would prove no more.
             (Advice::MeasureAgain, Some(Verdict::Unproven { .. })) => None,
+            (Advice::MeasureAgain, Some(Verdict::Inconclusive { pairs_needed, .. }))
+                if record.idle_slots().is_none() && seconds_of(record, *pairs_needed) > WORTH_S =>
+            {
+                None
+            }
             (Advice::MeasureAgain, _) => Some(again()),
         };
         Self { advice, reason, command }
@@ -102,6 +109,31 @@ impl Recommendation {
     /// `keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq.`
     pub fn sentence(&self) -> String {
         format!("{}. {}", self.advice.in_words(), self.reason)
+    }
+}
+
+/// Longest trial that is advised, seconds: machines and traffic change, and other ways decide sooner.
+const WORTH_S: f64 = 3600.0;
+
+/// A trial whose effect is shown and whose harm is not excluded is repeated with so many times its pairs.
+const MORE: usize = 2;
+
+/// How long that takes, as a sentence after another.
+fn longer(record: &TrialRecord) -> String {
+    let pairs = MORE * record.max_pairs;
+    format!(" {} take {}.", number::plural(pairs, "pair"), number::about(seconds_of(record, pairs)))
+}
+
+/// Seconds that `pairs` pairs of this trial take.
+fn seconds_of(record: &TrialRecord, pairs: usize) -> f64 {
+    2.0 * pairs as f64 * (record.washout_s + record.measure_s)
+}
+
+/// The start of commands on the interfaces that the trial measured.
+fn in_namespace(program: &str, record: &TrialRecord) -> String {
+    match &record.netns {
+        Some(netns) if !program.contains(" --netns ") => format!("{program} --netns {}", sh::word(netns)),
+        _ => program.to_owned(),
     }
 }
 
@@ -136,7 +168,9 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         Verdict::Helps | Verdict::SpreadsOnly { .. } | Verdict::Inconclusive { .. } if is_lacking => {
             (MeasureAgain, against())
         }
-        Verdict::Helps | Verdict::SpreadsOnly { .. } if !harms.is_empty() => (MeasureLonger, against()),
+        Verdict::Helps | Verdict::SpreadsOnly { .. } if !harms.is_empty() => {
+            (MeasureLonger, against() + &longer(record))
+        }
         Verdict::Helps => (Keep, gained("") + &clean(record)),
         Verdict::NoMeasurableEffect { .. } => {
             (DoNotKeep, gained(&format!("The primary metric stays within the margin of {margin}")))
@@ -149,13 +183,21 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         {
             (MeasureAgain, "With another primary metric: this one could not be judged.".to_owned())
         }
-        Verdict::Inconclusive { detectable, pairs_needed } => {
-            let pairs = number::plural(*pairs_needed, "pair");
-            let unseen = number::share(*detectable);
-            (
-                MeasureLonger,
-                format!("About {pairs} would decide; effects below {unseen} could still be missed."),
-            )
+        Verdict::Inconclusive { pairs_needed, .. } => {
+            let (seconds, pairs) = (seconds_of(record, *pairs_needed), number::plural(*pairs_needed, "pair"));
+            if seconds <= WORTH_S {
+                (
+                    MeasureLonger,
+                    format!("{} would decide ({pairs}).", number::capitalized(&number::about(seconds))),
+                )
+            } else {
+                let instead =
+                    "steadier traffic, a wider margin, or a metric that varies less would decide sooner";
+                (
+                    MeasureAgain,
+                    format!("Longer is not worth it: {} would decide; {instead}.", number::about(seconds)),
+                )
+            }
         }
         Verdict::Unproven { .. } => (
             MeasureAgain,
@@ -174,7 +216,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
             (MeasureAgain, "With more load: another client, or more threads and CPUs for it.".to_owned())
         }
         Verdict::SpreadsOnly { capacity: Capacity::Undecided, .. } => {
-            (MeasureLonger, gained("Its effect on throughput is undecided"))
+            (MeasureLonger, gained("Its effect on throughput is undecided") + &longer(record))
         }
         Verdict::SpreadsOnly { .. } if cost.is_empty() => {
             (Keep, gained("The hottest CPU gets room for bursts, at no measured cost") + &clean(record))
@@ -319,7 +361,7 @@ mod tests {
         let told = recommend(&record(Verdict::Helps, metrics));
         assert_eq!(
             told.sentence(),
-            "keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq; cost: machine CPU per unit of work +67 %. \
+            "keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq; cost: CPU time per packet +67 %. \
              21 slots do not show harm that is rarer than 13 %."
         );
         assert_eq!(told.command.as_deref(), Some("rxlab apply --set 'rps veth0/rx-0 = 1' --confirm 60s"));
@@ -355,6 +397,35 @@ mod tests {
         };
         let all: Vec<String> = sample_record::every_verdict().into_iter().map(told).collect();
         insta::assert_snapshot!(all.join("\n"));
+    }
+
+    /// `--pairs 126840` was once advised.
+    #[test]
+    fn longer_is_advised_with_its_time_and_not_above_an_hour() {
+        let told = |pairs_needed| {
+            let mut record = record(Verdict::Inconclusive { detectable: 0.045, pairs_needed }, Vec::new());
+            (record.washout_s, record.measure_s) = (0.5, 2.0);
+            recommend(&record)
+        };
+        let short = told(72);
+        assert_eq!(short.sentence(), "measure longer. About 6 min would decide (72 pairs).");
+        assert!(short.command.is_some_and(|command| command.ends_with(" --pairs 72")));
+        let long = told(126_840);
+        assert_eq!((long.advice, long.command), (Advice::MeasureAgain, None));
+        assert!(
+            long.reason.starts_with("Longer is not worth it: about 176 h would decide; "),
+            "{}",
+            long.reason
+        );
+    }
+
+    #[test]
+    fn the_command_has_the_namespace_of_the_trial() {
+        let mut record = record(Verdict::Helps, Vec::new());
+        record.netns = Some("web 1".to_owned());
+        let command = |program| Recommendation::new(&record, program).command.expect("one");
+        assert!(command("rxlab").starts_with("rxlab --netns 'web 1' apply "), "{}", command("rxlab"));
+        assert!(command("rxlab --netns x").starts_with("rxlab --netns x apply "));
     }
 
     #[test]

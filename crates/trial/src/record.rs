@@ -365,6 +365,10 @@ pub struct TrialRecord {
     pub workload: String,
     /// The host.
     pub host: Identity,
+    /// Network namespace whose interfaces were measured, in the form of `--netns`; `None` for the machine's own, or that of
+    /// a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<String>,
     /// Online CPUs at that time.
     pub cpus: usize,
     /// Start, RFC 3339 in UTC.

@@ -155,7 +155,7 @@ pub fn paced() -> TrialRecord {
         ("p50_us", "latency p50", "us", Lower, 212.0, 0.97, 0.015),
         ("p99_9_us", "latency p99.9", "us", Lower, 4_100.0, 0.55, 0.09),
         ("throughput", "throughput", "req/s", Higher, 50_000.0, 1.0, 0.002),
-        ("machine_cpu", "machine CPU per unit of work", "us", Lower, 41.0, 1.05, 0.01),
+        ("machine_cpu", "CPU time per request", "us", Lower, 41.0, 1.05, 0.01),
     ];
     let mut record = build(&shape, &truths.map(truth));
     let (model, _) = rxlab_path::sketch::Sketch::new(8).device("eth0", &[0]).build();

@@ -50,8 +50,8 @@ pub enum StoreError {
         trials: PathBuf,
     },
     /// The file system refused.
-    #[error("{}: {error}", path.display())]
-    Io { path: PathBuf, error: io::Error },
+    #[error("cannot {verb} {}: {error}", path.display())]
+    Io { verb: &'static str, path: PathBuf, error: io::Error },
     /// A record of another version of rxlab.
     #[error("{}: schema is `{found}`, this version reads `{}`", path.display(), TrialRecord::SCHEMA)]
     Schema { path: PathBuf, found: String },
@@ -60,19 +60,20 @@ pub enum StoreError {
     Json { path: PathBuf, error: serde_json::Error },
 }
 
-fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    move |error| StoreError::Io { path: path.to_owned(), error }
+fn cannot(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |error| StoreError::Io { verb, path: path.to_owned(), error }
 }
 
 /// Returns an error if no file can be created in a directory.
 fn writable(directory: &Path) -> Result<(), StoreError> {
-    access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| io_error(directory)(error.into()))
+    access(directory, Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|error| cannot("write", directory)(error.into()))
 }
 
 /// Creates the directory of all trials below `state`, or closes it to other users.
 fn claim(state: &Path) -> Result<PathBuf, StoreError> {
     let trials = state.join("trials");
-    claim_directory(&trials).map_err(io_error(&trials))?;
+    claim_directory(&trials).map_err(cannot("write", &trials))?;
     Ok(trials)
 }
 
@@ -90,7 +91,7 @@ impl TrialDir {
     /// Creates the directory of a new trial below `state`, numbered after the last one.
     pub fn create(state: &Path, name: &str) -> Result<Self, StoreError> {
         let trials = claim(state)?;
-        let names = fs::read_dir(&trials).map_err(io_error(&trials))?;
+        let names = fs::read_dir(&trials).map_err(cannot("read", &trials))?;
         let number = |entry: io::Result<fs::DirEntry>| -> Option<u32> {
             entry.ok()?.file_name().to_str()?.split('-').next()?.parse().ok()
         };
@@ -100,7 +101,7 @@ impl TrialDir {
             match private::create_directory(&path) {
                 Ok(()) => return Ok(Self { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => next += 1,
-                Err(error) => return Err(io_error(&path)(error)),
+                Err(error) => return Err(cannot("write", &path)(error)),
             }
         }
     }
@@ -115,7 +116,7 @@ impl TrialDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !id.contains('/') => {
                 Err(StoreError::Unknown { id: id.to_owned(), trials: state.join("trials") })
             }
-            Err(error) => Err(io_error(&path.join(RECORD))(error)),
+            Err(error) => Err(cannot("read", &path.join(RECORD))(error)),
         }
     }
 
@@ -130,14 +131,14 @@ impl TrialDir {
     }
 
     fn check_trusted(&self) -> Result<(), StoreError> {
-        let about = fs::metadata(&self.path).map_err(io_error(&self.path))?;
+        let about = fs::metadata(&self.path).map_err(cannot("read", &self.path))?;
         if let Some(why) = private::exposure(&about) {
             let error = io::Error::new(io::ErrorKind::PermissionDenied, why);
-            return Err(io_error(&self.path)(error));
+            return Err(cannot("trust", &self.path)(error));
         }
         for name in [RECORD, SLOTS, SPEC, CHECKPOINTS, SCHEDULE] {
             let path = self.path.join(name);
-            if_there(private::open(&path, OpenOptions::new().read(true))).map_err(io_error(&path))?;
+            if_there(private::open(&path, OpenOptions::new().read(true))).map_err(cannot("read", &path))?;
         }
         Ok(())
     }
@@ -145,7 +146,7 @@ impl TrialDir {
     /// The trials below `state` that have a record, by number.
     pub fn all(state: &Path) -> Result<Vec<Self>, StoreError> {
         let trials = state.join("trials");
-        let entries = if_there(fs::read_dir(&trials)).map_err(io_error(&trials))?;
+        let entries = if_there(fs::read_dir(&trials)).map_err(cannot("read", &trials))?;
         let mut dirs: Vec<Self> = entries
             .into_iter()
             .flatten()
@@ -171,7 +172,7 @@ impl TrialDir {
         self.replace(RECORD, record)?;
         // A kill before this is harmless: the lines say what the record already has.
         let path = self.path.join(SLOTS);
-        if_there(fs::remove_file(&path)).map_err(io_error(&path))?;
+        if_there(fs::remove_file(&path)).map_err(cannot("write", &path))?;
         Ok(())
     }
 
@@ -183,7 +184,7 @@ impl TrialDir {
             .map_err(|error| StoreError::Json { path: path.clone(), error })?;
         line.push(b'\n');
         let file = private::open(&path, OpenOptions::new().append(true).create(true));
-        file.and_then(|mut file| file.write_all(&line)).map_err(io_error(&path))
+        file.and_then(|mut file| file.write_all(&line)).map_err(cannot("write", &path))
     }
 
     /// Saves the specification. Must be called before the first slot: a trial is resumed from it.
@@ -213,8 +214,8 @@ impl TrialDir {
         let of = |name: &str| {
             fs::metadata(self.path.join(name)).and_then(|about| Ok((about.modified()?, about.len())))
         };
-        let (time, bytes) = of(RECORD).map_err(io_error(&self.path.join(RECORD)))?;
-        let slots = if_there(of(SLOTS)).map_err(io_error(&self.path.join(SLOTS)))?;
+        let (time, bytes) = of(RECORD).map_err(cannot("read", &self.path.join(RECORD)))?;
+        let slots = if_there(of(SLOTS)).map_err(cannot("read", &self.path.join(SLOTS)))?;
         Ok(slots.map_or((time, bytes), |(later, more)| (time.max(later), bytes + more)))
     }
 
@@ -268,14 +269,14 @@ impl TrialDir {
         let path = self.path.join(name);
         let json = serde_json::to_vec_pretty(value)
             .map_err(|error| StoreError::Json { path: path.clone(), error })?;
-        replace(&path, &json, Some(private::FILE)).map_err(io_error(&path))
+        replace(&path, &json, Some(private::FILE)).map_err(cannot("write", &path))
     }
 
     /// The record with the slots that were appended to it.
     pub(super) fn load_record<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
         let path = self.path.join(SLOTS);
         // Read first: a trial that ends in between moves the slots into the record.
-        let Some(lines) = if_there(fs::read(&path)).map_err(io_error(&path))? else {
+        let Some(lines) = if_there(fs::read(&path)).map_err(cannot("read", &path))? else {
             return self.load(RECORD);
         };
         let mut record: Value = self.load(RECORD)?;
@@ -296,7 +297,7 @@ impl TrialDir {
 
     pub(super) fn load<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let path = self.path.join(name);
-        let bytes = fs::read(&path).map_err(io_error(&path))?;
+        let bytes = fs::read(&path).map_err(cannot("read", &path))?;
         serde_json::from_slice(&bytes).map_err(|error| StoreError::Json { path, error })
     }
 }

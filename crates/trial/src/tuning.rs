@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::{BlocksRecord, Effects};
 use super::choose::Choice;
-use super::metrics::name;
-use super::record::{Call, MetricResult, TrialRecord};
-use rxlab_base::number;
 use rxlab_base::units::NicName;
 use rxlab_setting::{Setting, in_words};
 
@@ -148,63 +145,5 @@ pub fn rank(record: &BlocksRecord, choice: &Choice) -> String {
         format!("is best of {all}")
     } else {
         format!("leads {all}, not told apart from {}", open.join(", "))
-    }
-}
-
-/// The change of the deciding metric: `53 % more packets get through [33 to 76]`.
-pub fn gain(record: &TrialRecord) -> Option<String> {
-    let primary = record.analysis.as_ref()?.metrics.first()?;
-    let effect = primary.effect.as_ref()?;
-    if primary.metric.name != name::THROUGHPUT || effect.low <= 0.0 {
-        return Some(format!("{} {}", number::capitalized(&primary.metric.title), effect.in_words()));
-    }
-    let what = if primary.metric.unit == "pkt/s" { "packets get through" } else { "requests get through" };
-    let percent = |part: f64| format!("{:.0}", part * 100.0);
-    let to = if effect.high.is_finite() {
-        format!("{} to {}", percent(effect.low), percent(effect.high))
-    } else {
-        format!("{} or more", percent(effect.low))
-    };
-    Some(format!("{} % more {what} [{to}]", percent(effect.mid)))
-}
-
-/// What the change was shown to cost: metrics that are worse and that no user feels.
-pub fn price(record: &TrialRecord) -> String {
-    let metrics = record.analysis.as_ref().map_or(&[][..], |analysis| &analysis.metrics);
-    let cost = |result: &MetricResult| match (&result.effect, result.call) {
-        (Some(effect), Call::Hurts) => Some(format!("{} {}", result.metric.title, effect.estimate())),
-        _ => None,
-    };
-    let costs: Vec<String> = metrics.iter().filter_map(cost).collect();
-    if costs.is_empty() { "none was shown".to_owned() } else { costs.join(", ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{gain, price};
-    use crate::metrics::{describe, name};
-    use crate::record::{Call, Effect};
-    use crate::sample_record;
-
-    #[test]
-    fn the_gain_is_that_of_the_deciding_metric_and_the_price_what_is_worse() {
-        let mut record = sample_record::rps();
-        let analysis = record.analysis.as_mut().expect("analysed");
-        analysis.metrics.truncate(2);
-        analysis.metrics[0].metric = describe(name::THROUGHPUT, "pkt/s");
-        analysis.metrics[0].effect = Some(Effect { mid: 0.53, low: 0.33, high: 0.76 });
-        analysis.metrics[1].metric = describe(name::MACHINE_CPU, "pkt/s");
-        analysis.metrics[1].effect = Some(Effect { mid: 0.06, low: 0.04, high: 0.08 });
-        analysis.metrics[1].call = Call::Hurts;
-        assert_eq!(gain(&record).as_deref(), Some("53 % more packets get through [33 to 76]"));
-        let title = describe(name::MACHINE_CPU, "pkt/s").title;
-        assert_eq!(price(&record), format!("{title} +6.0 %"));
-        let metrics = &mut record.analysis.as_mut().expect("analysed").metrics;
-        metrics[1].call = Call::Inconclusive;
-        let open = Effect { mid: 0.01, low: -0.04, high: 0.06 };
-        metrics[0].effect = Some(open);
-        let words = format!("Throughput {}", open.in_words());
-        assert_eq!(gain(&record), Some(words), "not more than was shown");
-        assert_eq!(price(&record), "none was shown");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead, Write};
 
+use crate::commands::answer::discard_earlier;
 use crate::commands::output;
-use crate::commands::typed::discard_earlier;
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::Change;
 use rxlab_faces::report::text::{Cell, Table, left, wrapping};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::commands::typed::{Event, discard_earlier, next_event};
+use crate::commands::answer::{Event, discard_earlier, next_event};
 use crate::commands::{Global, confirm, leftovers, output, place, progress, undo};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::boottime;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::commands::trial::{Conduct, conduct, exit, put_back, ready};
 use crate::commands::{Global, leftovers, machine, output, place};
 use crate::error::{CommandError, Result};
-use rxlab_base::units::{CpuId, parse_duration};
+use rxlab_base::units::{CpuId, parse_duration, parse_share};
 use rxlab_faces::report::compare;
 use rxlab_trial::compare::{Comparison, MEASURES};
 use rxlab_trial::probed;
@@ -25,8 +25,8 @@ pub(super) struct Pair {
     /// Settling time before each slot of --compare
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse_duration, requires = "compare")]
     washout: Duration,
-    /// Differences below this fraction do not matter to --compare
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.03, requires = "compare")]
+    /// Differences below this share do not matter to --compare
+    #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = parse_share, requires = "compare")]
     margin: f64,
     /// Seed of the random order of --compare
     #[arg(long, value_name = "N", requires = "compare")]

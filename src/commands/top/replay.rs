@@ -29,7 +29,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     // Settings to try a plan on, and an error if nothing is recorded at this time.
     let at = Timestamp::from_millisecond(to_ms).unwrap_or_default();
     let source = Source::from(recorded(global, at, Duration::ZERO)?);
-    source.check_nic(args.nic.as_ref())?;
+    source.check_nic(args.nic())?;
     let is_screen = !global.json && output::is_interactive();
     let mut frames = Vec::new();
     each(global, &ring, (from_ms, to_ms), &mut |frame| {

@@ -131,7 +131,7 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source, recorded: Optio
             (Source::Live(_), None) => Moment::Live,
         },
     };
-    let mut app = App::new(origin, args.nic.clone());
+    let mut app = App::new(origin, args.nic().cloned());
     let length = args.length.filter(|_| recorded.is_none());
     // Errors that are known before the screen is there stay readable.
     let link = match (source, recorded) {

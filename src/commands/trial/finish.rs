@@ -74,7 +74,9 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str, report:
         return output::json(&TrialReport::new(record.clone(), &global.program()));
     }
     let mut out = output::text_stdout();
-    write!(out, "{}", report::trial_text::render(record))?;
+    // A kept change needs no further command.
+    let program = kept.is_none().then(|| global.program());
+    write!(out, "{}", report::trial_text::render(record, program.as_deref()))?;
     match kept {
         Some(id) if commands => writeln!(out, "kept: `rxlab undo {id}` runs the command of arm A")?,
         Some(id) => writeln!(out, "kept: `rxlab undo {id}` reverts it")?,
@@ -82,11 +84,7 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str, report:
         None => {}
     }
     writeln!(out, "record: {path}")?;
-    if let Some(report) = report {
-        show::say_written(&mut out, report)?;
-    }
-    // A kept change needs no further command.
-    if kept.is_none() { show::say_next(global, &mut out, record) } else { Ok(()) }
+    report.map_or(Ok(()), |report| show::say_written(&mut out, report))
 }
 
 /// Returns an error unless everything that the trial flipped is as it was before, or was kept as requested.

@@ -6,12 +6,13 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::finish::After;
-use crate::commands::apply;
 use crate::commands::look::Cost;
+use crate::commands::typed::number_of;
+use crate::commands::{Global, apply};
 use crate::error::{CommandError, Result};
 use rxlab_advise::plan::candidates::Searched;
-use rxlab_base::units::{CpuId, CpuMask, NicName, parse_duration};
-use rxlab_load::Url;
+use rxlab_base::units::{CpuId, CpuMask, NicName, parse_duration, parse_share};
+use rxlab_load::{Rate, Url};
 use rxlab_setting::Setting;
 use rxlab_stats::looks;
 use rxlab_sys::netns_path;
@@ -93,8 +94,8 @@ struct Flags {
     /// Decide as well as possible within this time, sample included, and say before what that can show
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["pairs", "calibration"])]
     time: Option<Duration>,
-    /// Differences below this fraction do not matter
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.03)]
+    /// Differences below this share do not matter
+    #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = parse_share)]
     margin: f64,
     /// Seed of the random order
     #[arg(long, value_name = "N")]
@@ -118,11 +119,11 @@ pub(in crate::commands) struct LoadFlags {
     #[arg(long, value_name = "URL")]
     load: Option<Url>,
     /// Connections or flows of the load
-    #[arg(long, value_name = "N", default_value_t = 64, requires = "load")]
+    #[arg(long, value_name = "N", default_value_t = 64, requires = "load", value_parser = number_of)]
     connections: usize,
     /// Requests per second of the load; without it, a closed loop
     #[arg(long, value_name = "R", requires = "load")]
-    rate: Option<f64>,
+    rate: Option<Rate>,
     /// CPUs of the load
     #[arg(long, value_name = "LIST", requires = "load")]
     cpus: Option<CpuMask>,
@@ -136,7 +137,7 @@ impl LoadFlags {
     pub(in crate::commands) fn spec(&self) -> Option<rxlab_load::Spec> {
         let mut spec = rxlab_load::Spec::new(self.load.clone()?);
         spec.connections = self.connections;
-        spec.rate = self.rate.map(rxlab_load::Rate::steady);
+        spec.rate = self.rate.clone();
         spec.cpus = self.cpus.clone().unwrap_or_default();
         spec.netns = self.load_netns.as_deref().map(netns_path);
         Some(spec)
@@ -174,10 +175,10 @@ impl From<Search> for Searched {
 }
 
 /// Name of the trial.
-fn name(flags: &Flags) -> Result<String> {
+fn name(global: &Global, flags: &Flags) -> Result<String> {
     let of_plan = match (&flags.name, &flags.plan) {
         (Some(name), _) => return Ok(name.clone()),
-        (None, Some(path)) => word(&apply::read_plan(path.as_ref())?.name),
+        (None, Some(path)) => word(&apply::read_plan(global, path.as_ref())?.name),
         (None, None) => flags
             .search
             .and_then(|search| search.to_possible_value())
@@ -197,11 +198,11 @@ fn word(name: &str) -> String {
 }
 
 /// Returns the specification that the flags describe.
-pub(super) fn from_flags(args: &Args) -> Result<Spec> {
+pub(super) fn from_flags(global: &Global, args: &Args) -> Result<Spec> {
     let flags = &args.flags;
     let load = flags.load.spec();
     let spec = Spec {
-        name: name(flags)?,
+        name: name(global, flags)?,
         change: Change {
             set: flags.set.clone(),
             against: Vec::new(),
@@ -230,7 +231,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec> {
         ..Spec::default()
     };
     spec.check().map_err(|error| match error {
-        SpecError::Change => CommandError::usage("no change to try, or more than one")
+        SpecError::Change(which) => CommandError::usage(format!("the trial {which}"))
             .hint("give a SPEC file, or one of --set, --plan, --search, or --a and --b"),
         SpecError::Workload => CommandError::usage("no workload, or more than one")
             .hint("--live judges the machine's own traffic; --load URL or --command COMMAND generates some"),

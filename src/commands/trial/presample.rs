@@ -51,7 +51,11 @@ pub(crate) fn presample(
     if let Some((primary, why)) = &chosen {
         let title = metrics::describe(primary, "").title;
         if progress::is_watched() {
-            write!(output::stderr(), "{}", paragraph("", &format!("rxlab: judged by {title}: {why}")))?;
+            write!(
+                output::stderr(),
+                "{}",
+                paragraph("", &format!("rxlab: deciding metric: {title} ({why})"))
+            )?;
         }
         spec.design.primary = Some((*primary).to_owned());
     }

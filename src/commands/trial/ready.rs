@@ -36,7 +36,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
             (cells(machine, spec)?, None)
         }
         spec::Kind::Pairs | spec::Kind::BeforeAfter => {
-            let b = arm_b(spec)?;
+            let b = arm_b(global, spec)?;
             (settings(machine, spec, &b)?, b.prediction)
         }
     };
@@ -122,9 +122,9 @@ fn explain(error: MeterError) -> CommandError {
 }
 
 /// Settings of arm B; empty if the factor is a pair of commands.
-fn arm_b(spec: &Spec) -> Result<Plan> {
+fn arm_b(global: &Global, spec: &Spec) -> Result<Plan> {
     match &spec.change.plan {
-        Some(path) => apply::read_plan(path.as_ref()),
+        Some(path) => apply::read_plan(global, path.as_ref()),
         None => Ok(Plan::new(&spec.name, &spec.change.set)),
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         (Some(id), _) => again(global, id, args.pairs)?,
         (None, Some(path)) => Spec::parse(&files::read("specification", path)?)
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
-        (None, None) => from_flags(args)?,
+        (None, None) => from_flags(global, args)?,
     };
     args.after.check(spec.design.kind)?;
     leftovers::clear(global)?;

@@ -11,9 +11,8 @@ use crate::commands::{files, output};
 use crate::error::Result;
 use rxlab_faces::report;
 use rxlab_faces::report::document::{Document, Part, Trial};
-use rxlab_faces::report::text::command_lines;
 use rxlab_trial::checkpoint::Checkpoint;
-use rxlab_trial::recommendation::{Recommendation, TrialReport};
+use rxlab_trial::recommendation::TrialReport;
 use rxlab_trial::record::TrialRecord;
 use rxlab_trial::schedule::Standing;
 use rxlab_trial::store::TrialDir;
@@ -48,7 +47,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         return output::json(&report);
     }
     let mut out = output::text_stdout();
-    write!(out, "{}", report::trial_text::render(&record))?;
+    write!(out, "{}", report::trial_text::render(&record, Some(&global.program())))?;
     for checkpoint in &checkpoints {
         write!(out, "{}", report::words::checkpoint(&record, checkpoint))?;
     }
@@ -56,16 +55,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     for scheduled in scheduled.iter().filter(|one| !matches!(one.standing(now), Standing::Taken(_))) {
         write!(out, "{}", report::words::scheduled(scheduled, now))?;
     }
-    if let Some(path) = &args.html {
-        say_written(&mut out, path)?;
-    }
-    say_next(global, &mut out, &record)
-}
-
-/// Prints the command that follows from the recommendation.
-pub(super) fn say_next(global: &Global, out: &mut impl Write, record: &TrialRecord) -> Result {
-    let next = Recommendation::new(record, &global.program()).command;
-    Ok(next.map_or(Ok(()), |command| write!(out, "{}", command_lines("next: ", &command)))?)
+    args.html.as_ref().map_or(Ok(()), |path| say_written(&mut out, path))
 }
 
 /// Prints the path of the written report, absolute.

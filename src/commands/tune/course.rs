@@ -23,6 +23,7 @@ use rxlab_trial::blocks::{self, BlocksRecord};
 use rxlab_trial::check::Check;
 use rxlab_trial::choose;
 use rxlab_trial::metrics::{self, name};
+use rxlab_trial::outcome;
 use rxlab_trial::perform::Ready;
 use rxlab_trial::recommendation::{Advice, Recommendation};
 use rxlab_trial::record::{TrialRecord, Verdict};
@@ -82,7 +83,7 @@ impl<'a> Course<'a> {
         let found = survey(
             &machine,
             (&model, &rates),
-            self.args.nic.as_ref(),
+            self.args.nic.as_ref().or(self.args.interface.as_ref()),
             self.args.goal,
             self.args.allow_reset,
         )?;
@@ -109,7 +110,7 @@ impl<'a> Course<'a> {
         }
         let tuning = self.tuning.as_mut().expect("it was inserted");
         let title = metrics::describe(&primary, Driver::work_unit(&spec.workload)).title;
-        tuning.judged_by = Some(why.map_or_else(|| title.clone(), |why| format!("{title}: {why}")));
+        tuning.judged_by = Some(why.map_or_else(|| title.clone(), |why| format!("{title} ({why})")));
         tuning.candidates = spec.arm.iter().map(tried).collect();
         tuning.seconds = seconds(&spec, self.args.time);
         if !self.global.json {
@@ -196,7 +197,6 @@ impl<'a> Course<'a> {
 
     /// Samples the machine under its traffic or its load.
     fn sample(&self, machine: &Machine, spec: &Spec) -> Result<(Model, Rates)> {
-        look::long_enough(self.args.length)?;
         let mut driver = trial::driver(machine, spec)?;
         driver.begin().map_err(CommandError::failed)?;
         let seen = look::with_costs(&machine.host, self.args.length, self.args.cost.budget, self.stop);
@@ -307,7 +307,7 @@ impl<'a> Course<'a> {
         let tuning = self.tuning();
         tuning.trial = Some(record.id.clone());
         tuning.best.get_or_insert_with(|| in_words(&spec.change.set));
-        (tuning.gain, tuning.price) = (tuning::gain(&record), Some(tuning::price(&record)));
+        (tuning.gain, tuning.price) = (outcome::gain(&record), Some(outcome::price(&record)));
         let advice = Recommendation::new(&record, "");
         if advice.advice != Advice::Keep {
             let why = advice.sentence();

@@ -42,7 +42,7 @@ fn an_unknown_interface_is_reported_with_the_existing_ones() {
 fn a_misspelt_finding_gets_a_suggestion() {
     let tree = Tree::new();
     let args = ["explain", "one-core-hotpot"];
-    let text = refused(&tree, &args, 2, "unknown finding `one-core-hotpot`");
+    let text = refused(&tree, &args, 2, "unknown finding or term `one-core-hotpot`");
     assert!(text.contains("hint: nearest: one-core-hotspot"), "{text}");
 }
 

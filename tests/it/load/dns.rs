@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use rxlab_load::{ErrorClass, Event};
+use rxlab_load::{ErrorClass, Event, Spec};
 
 use crate::process::{Running, free_port};
 use crate::require;
@@ -33,6 +33,8 @@ impl Dnsmasq {
         command.arg(user);
         command.args(["--listen-address=127.0.0.1", "--bind-interfaces", &format!("--port={port}")]);
         command.args(["--local=/example/", "--host-record=a.example,192.0.2.1", "--log-facility=-"]);
+        let large = "x".repeat(250);
+        command.arg(format!("--txt-record=large.example,{large},{large},{large}"));
         let mut running = Running::start(command.stdin(Stdio::null()));
         let log = BufReader::new(running.child().stderr.take().expect("piped"));
         let mut dnsmasq = Self { running, log, port };
@@ -106,6 +108,25 @@ fn expected_codes_are_good_with_and_without_edns() {
     }
 }
 
+/// As `dig` does; before, each was an error.
+#[test]
+fn what_does_not_fit_into_a_datagram_is_asked_for_over_tcp() {
+    let Some(server) = Dnsmasq::start() else { return };
+    let mut spec = spec(&format!("dns://127.0.0.1:{}/large.example?type=TXT", server.port));
+    for (rate, connections) in [(None, 2), (steady(100.0), 1)] {
+        (spec.rate, spec.connections) = (rate, connections);
+        let total = run(&spec, millis(300));
+        assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
+        assert_eq!(
+            (total.sent, total.datagrams.over_tcp),
+            (total.requests + total.in_flight, total.requests)
+        );
+    }
+    let large = Spec { edns: Some(4096), ..spec };
+    let total = run(&large, millis(300));
+    assert_eq!((total.errors.len(), total.datagrams.over_tcp), (0, 0), "it fits: {total:?}");
+}
+
 #[test]
 fn a_name_server_is_checked() {
     let Some(server) = Dnsmasq::start() else { return };
@@ -138,6 +159,9 @@ fn each_failure_has_its_class() {
     (spec.connections, spec.timeout) = (3, millis(20));
     let total = run(&spec, millis(400));
     let count = |class| total.errors.get(&class).copied().unwrap_or(0);
+    // Nothing listens on TCP.
+    let [(reason, _)] = total.reasons.of(ErrorClass::Truncated)[..] else { panic!("{total:?}") };
+    assert!(reason.starts_with("over TCP: Connection refused"), "{reason}");
     let rcodes = [ErrorClass::Servfail, ErrorClass::Refused, ErrorClass::OtherRcode].map(count);
     let ended = [&rcodes[..], &[ErrorClass::Truncated, ErrorClass::Timeout].map(count)].concat();
     assert!(total.requests > 0 && ended.iter().all(|count| *count > 0), "{total:?}");

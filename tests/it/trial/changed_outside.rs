@@ -45,7 +45,7 @@ fn trial(tree: &Tree, a: &str, b: &str, more: &[&str]) -> (i32, String) {
 fn stopped(tree: &Tree, (code, text): (i32, String), arm: Arm, expected: &str, found: &str) {
     assert_eq!(code, 4, "{text}");
     let what = format!("rps eth0/rx-0 (expected {expected}, found {found})");
-    assert!(text.starts_with("trial trial: stopped, changed from outside\n"), "{text}");
+    assert!(text.starts_with("trial: stopped, changed from outside. "), "{text}");
     let line = format!("rxlab: another program, or the kernel, changed {what}; that was left alone, and");
     assert_eq!(text.lines().filter(|said| said.starts_with(&line)).count(), 1, "{text}");
     assert!(!text.contains("as it was before the trial"), "{text}");
@@ -103,7 +103,7 @@ fn keep_does_not_apply_to_a_value_changed_meanwhile() {
     let tree = Tree::new();
     let foreign = "if [ $n -gt 11 ]; then echo 10 > rx-0/rps_cpus; fi";
     let text = trial(&tree, foreign, foreign, &["--keep"]).exits(4);
-    assert!(text.starts_with("trial trial: stopped, changed from outside\n"), "{text}");
+    assert!(text.starts_with("trial: stopped, changed from outside. "), "{text}");
     assert!(text.contains("found 4") && !text.contains("kept: "), "{text}");
     assert_eq!(queues(&tree), ["10", "0"]);
     assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));

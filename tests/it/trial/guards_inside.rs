@@ -47,7 +47,7 @@ fn errors_end_a_slot_of_a_minute() {
     drop(stage.target.take());
     rolls_back(exceeded, || !is_set(&stage.host));
     let text = trial.output().exits(1);
-    assert!(text.starts_with("trial rps: guard tripped, reverted\n"), "{text}");
+    assert!(text.starts_with("trial rps: guard tripped, reverted. "), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let reason = tripped(&record, Arm::B);
     assert!(reason.contains("% of the requests failed (limit 1.00 %), "), "{reason}");
@@ -74,7 +74,7 @@ fn a_slot_without_the_change_says_so() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "pairs = 4\nmin_pairs = 4\ncalibration = 1\nmeasure = \"60s\"";
     let text = stage.trial(HTTP, design, "p99_us = 0.001").exits(1);
-    assert!(text.starts_with("trial rps: guard tripped without the change\n"), "{text}");
+    assert!(text.starts_with("trial rps: guard tripped without the change. "), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let reason = tripped(&record, Arm::A);
     assert!(reason.ends_with("; the change was not set: this is about the machine or its load"));

@@ -35,7 +35,7 @@ fn a_factor_that_does_nothing_has_no_measurable_effect() {
     for (factor, end) in [commands, (&SET, "the machine is as it was before the trial")] {
         let args = [&QUICK[..], factor, &["--pairs", "6", "--command", &command]].concat();
         let text = tree.rxlab(&args).exits(0);
-        assert!(text.starts_with("trial trial: no measurable effect\n"), "{text}");
+        assert!(text.starts_with("trial: no measurable effect. "), "{text}");
         assert!(text.contains(end), "{text}");
     }
     assert_eq!(tree.rps("eth0", 0), "0");
@@ -47,7 +47,7 @@ fn a_helpful_change_is_kept_with_keep_and_undone_later() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 120);
     let text = trial(&tree, &command, &["--keep"]).exits(0);
-    assert!(text.starts_with("trial trial: helps\n") && text.contains("+20"), "{text}");
+    assert!(text.starts_with("trial: HELPS. ") && text.contains("+20"), "{text}");
     assert!(text.contains("kept: `rxlab undo 000001"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "c");
     assert_eq!(mentioning(tree.path()), [], "a kept change needs no guard");
@@ -87,7 +87,7 @@ fn a_harmful_change_is_restored_despite_keep() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 80);
     let text = trial(&tree, &command, &["--keep"]).exits(1);
-    assert!(text.starts_with("trial trial: hurts\n"), "{text}");
+    assert!(text.starts_with("trial: HURTS. "), "{text}");
     assert_eq!(tree.rps("eth0", 0), "0");
     assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
 }
@@ -113,10 +113,9 @@ fn a_trial_of_a_plan_has_its_name_and_prints_the_report_path() {
     let more = ["--pairs", "2", "--min-pairs", "2", "--plan", &plan, "--html", html, "--command", &command];
     let (code, text) = tree.rxlab(&[&QUICK[..], &more].concat()).said();
     assert!(code == 0 && text.starts_with("trial spread.rps: "), "{code}: {text}");
-    assert!(text.contains(&format!("\nreport: {html}\nnext: rxlab ")), "{text}");
+    assert!(text.contains(&format!("\nreport: {html}\n")) && text.contains("\n  next: rxlab "), "{text}");
     assert!(record(&tree.state(), "0001-spread.rps").is_some());
-    tree.rxlab(&["trial", "run", "--again", "0001-spread.rps", "--pairs", "3"])
-        .says(0, "recommended: do not keep it.");
+    tree.rxlab(&["trial", "run", "--again", "0001-spread.rps", "--pairs", "3"]).says(0, "do not keep it: ");
     let again = record(&tree.state(), "0002-spread.rps").expect("another trial");
     assert_eq!((again.max_pairs, again.slots.len(), again.change.len()), (3, 6, 1));
     let json: serde_json::Value = tree.rxlab(&["--json", "trial", "show", "0002-spread.rps"]).json(0);
@@ -198,10 +197,10 @@ fn ctrl_c_is_code_130_and_the_trial_can_be_resumed() {
     assert!(["0", "00"].contains(&tree.rps("eth0", 0).as_str()), "{}", tree.rps("eth0", 0));
     assert_eq!(mentioning(tree.path()), []);
     let (code, text) = tree.rxlab(&["trial", "resume", "0001-trial"]).said();
-    assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{text}");
+    assert!(code == 0 && text.starts_with("trial: HELPS. "), "{text}");
     tree.rxlab(&["trial", "list"]).says_all(0, &["0001-trial", "helps"]);
     let (code, text) = tree.rxlab(&["trial", "show", "0001-trial"]).said();
-    assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{text}");
+    assert!(code == 0 && text.starts_with("trial: HELPS. "), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80) && !text.contains('\x1b'), "{text}");
 }
 
@@ -217,9 +216,9 @@ fn a_comparison_before_and_after_proves_nothing() {
     tree.trial(&text).arg("--keep").says(2, "--keep: a before-after comparison proves no change");
     let html = tree.path().join("report.html");
     let text = tree.trial(&text).arg("--html").arg(&html).exits(0);
-    assert!(text.starts_with("trial rings: better after the change, not proven\n"), "{text}");
+    assert!(text.starts_with("trial rings: better after the change, not proven. "), "{text}");
     let words = one_line(&text);
-    assert!(words.contains("Nothing was randomised, so rings is not proven: throughput +20"), "{text}");
+    assert!(words.contains("Throughput +20"), "{text}");
     assert!(words.contains("Nothing was randomised: all slots of arm A came first."), "{text}");
     assert!(!words.contains(" helps"), "{text}");
     let record = record(&tree.state(), "0001-rings").expect("kept");

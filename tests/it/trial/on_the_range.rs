@@ -236,7 +236,7 @@ fn a_change_without_effect_gives_no_result() {
     stage.host.write(FLOWS, b"4096").expect("written");
     let text = stage.trial(HTTP, "pairs = 4\nmin_pairs = 4\ncalibration = 0", "").exits(4);
     drop(entries);
-    assert!(text.starts_with("trial rps: did not take hold\n"), "{text}");
+    assert!(text.starts_with("trial rps: did not take hold. "), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let voids: Vec<&str> = record.slots.iter().filter_map(|slot| slot.void.as_deref()).collect();
     assert!(voids.len() >= 3, "three in a row are enough: {text}");
@@ -250,7 +250,7 @@ fn a_latency_guard_rolls_back_at_once() {
     let Some(stage) = Stage::new("1") else { return };
     let design = format!("{}\npairs = 4\nmin_pairs = 4\ncalibration = 0", b_first());
     let text = stage.trial(HTTP, &design, "p99_us = 0.001").exits(1);
-    assert!(text.starts_with("trial rps: guard tripped, reverted\n"), "{text}");
+    assert!(text.starts_with("trial rps: guard tripped, reverted. "), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let arms: Vec<Arm> = record.slots.iter().map(|slot| slot.arm).collect();
     assert_eq!(arms, [Arm::B], "the first slot was the last");

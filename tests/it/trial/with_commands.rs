@@ -171,12 +171,12 @@ fn ctrl_c_ends_the_command_of_an_arm() {
 fn a_helpful_change_is_kept_and_undone_later() {
     let tree = Tree::new();
     let (code, text) = trial(&tree, A, B, &["--pairs", "6", "--keep"]).said();
-    assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{code}: {text}");
+    assert!(code == 0 && text.starts_with("trial: HELPS. "), "{code}: {text}");
     assert!(text.contains("runs the command of arm A"), "{text}");
     assert_eq!((set(&tree).as_str(), mentioning(tree.path())), ("b", Vec::new()));
     tree.rxlab(&["status"]).says(0, "`rxlab undo` runs in ");
     tree.rxlab(&["reapply"]).says(0, "it ran a shell command, which is not repeated");
-    tree.rxlab(&["persist"]).says(4, "or a shell command");
+    tree.rxlab(&["persist"]).says(4, "it is a shell command");
     assert_eq!(set(&tree), "b");
     tree.rxlab(&["undo"]).exits(0);
     assert_eq!(set(&tree), "a");

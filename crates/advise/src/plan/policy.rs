@@ -273,7 +273,8 @@ fn finish(
         ));
     }
     let host = Some(model.identity.hostname.clone());
-    let mut plan = Plan { schema: Plan::SCHEMA.to_owned(), name, host, settings, notes, prediction: None };
+    let mut plan =
+        Plan { schema: Plan::SCHEMA.to_owned(), name, host, netns: None, settings, notes, prediction: None };
     if policy == Policy::Spread {
         plan.prediction = forecast(model, rates, &plan).ok();
     }

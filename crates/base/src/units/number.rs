@@ -1,4 +1,4 @@
-//! Numbers as text: counts with grouped thousands, and sizes (`512K`, `64M`, `1G`).
+//! Numbers as text: counts with grouped thousands, rates (`10k`), shares (`3%`), and sizes (`512K`, `64M`, `1G`).
 
 use std::str::FromStr;
 
@@ -36,9 +36,68 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     size.filter(|size| *size > 0).ok_or_else(|| SizeError(text.to_owned()))
 }
 
+/// Reads a number of things, whole or not: `1000`, `0.5`, `10k`, `1.5M`, `2G`; `k` is 1000. `None` for anything else, a
+/// sign included.
+pub fn parse_count(text: &str) -> Option<f64> {
+    let units = [("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9)];
+    let unit = units.iter().find_map(|(name, times)| Some((text.strip_suffix(name)?, *times)));
+    let (number, times) = unit.unwrap_or((text, 1.0));
+    Some(plain(number)? * times)
+}
+
+/// A number of digits and at most one point.
+fn plain(text: &str) -> Option<f64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_plain.then(|| text.parse().ok()).flatten()
+}
+
+/// Text that is not a share.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ShareError {
+    /// Neither a percentage nor a fraction.
+    #[error("`{0}` is not a share (write 3% or 0.03)")]
+    Form(String),
+    /// More than the whole.
+    #[error("`{0}` is more than the whole (write 3% or 0.03)")]
+    TooLarge(String),
+}
+
+/// Reads a part of a whole as a fraction: `3%`, `3 %` and `0.03` are the same. At most 1.
+pub fn parse_share(text: &str) -> Result<f64, ShareError> {
+    let percent = text.trim().strip_suffix('%').map(str::trim_end);
+    let number = plain(percent.unwrap_or(text.trim())).ok_or_else(|| ShareError::Form(text.to_owned()))?;
+    let share = if percent.is_some() { number / 100.0 } else { number };
+    if share > 1.0 { Err(ShareError::TooLarge(text.to_owned())) } else { Ok(share) }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{grouped, parse_size};
+    use super::{ShareError, grouped, parse_count, parse_share, parse_size};
+
+    #[test]
+    fn counts_have_decimal_units() {
+        for (text, count) in
+            [("1000", 1e3), ("0.5", 0.5), ("10k", 1e4), ("10K", 1e4), ("1.5M", 1.5e6), ("2G", 2e9)]
+        {
+            assert_eq!(parse_count(text), Some(count), "{text}");
+        }
+        for bad in ["", "k", "-1", "+1", "1e3", "10 k", "10kk", "1.2.3", "inf", "10m"] {
+            assert_eq!(parse_count(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_percentage_and_a_fraction_are_the_same_share() {
+        for (text, share) in [("3%", 0.03), (" 3 % ", 0.03), ("0.03", 0.03), ("100%", 1.0), ("0", 0.0)] {
+            assert_eq!(parse_share(text), Ok(share), "{text}");
+        }
+        for bad in ["", "%", "-3%", "+3%", "NaN", "3 percent", "3%%", "1e-2"] {
+            assert_eq!(parse_share(bad), Err(ShareError::Form(bad.to_owned())), "{bad}");
+        }
+        for large in ["3", "101%"] {
+            assert_eq!(parse_share(large), Err(ShareError::TooLarge(large.to_owned())));
+        }
+    }
 
     #[test]
     fn thousands_are_apart() {

@@ -250,6 +250,9 @@ mod tests {
             check(&RecordedHost::new(), &model(), &plan(&[set])).expect_err("unknown").to_string()
         };
         assert_eq!(unknown("rpx eth0/rx-0 = 1"), "unknown knob `rpx` (did you mean `rps`?)");
+        // Its nearest name is xps_cpus, which would change what is sent.
+        assert_eq!(unknown("rps_cpus eth0/rx-0 = 1"), "unknown knob `rps_cpus` (its knob is `rps`)");
+        assert_eq!(unknown("rx-usecs eth0 = 1"), "unknown knob `rx-usecs` (its knob is `rx_usecs`)");
         let names: Vec<&str> = crate::knob::KNOBS.iter().map(|knob| knob.name()).collect();
         assert_eq!(unknown("speed eth0 = 1"), format!("unknown knob `speed` (known: {})", names.join(", ")));
     }

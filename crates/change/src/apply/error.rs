@@ -9,6 +9,7 @@ use crate::knob::{KNOBS, KnobError};
 use rxlab_base::error::Kind;
 use rxlab_path::constraints::Constraint;
 use rxlab_path::model::DeviceAddress;
+use rxlab_setting::tunable::known_elsewhere;
 use rxlab_setting::{Setting, Target};
 use rxlab_sys::{HostError, OtherView};
 
@@ -112,8 +113,11 @@ pub enum ApplyError {
 /// Maximum edit distance of a suggested knob.
 const EDITS: usize = 2;
 
-/// The knobs whose names are nearest to a mistyped one; all knobs if none is near.
+/// The knob that sets what has this name elsewhere, or the knobs whose names are nearest; all knobs if none is near.
 fn similar_knobs(name: &str) -> String {
+    if let Some(knob) = known_elsewhere(name) {
+        return format!("its knob is `{}`", knob.name);
+    }
     let near = |knob: &&str| strsim::osa_distance(name, knob) <= EDITS.min(name.len() / 2);
     let all = || KNOBS.iter().map(|knob| knob.name());
     let found: Vec<String> = all().filter(near).map(|knob| format!("`{knob}`")).collect();

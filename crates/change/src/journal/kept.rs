@@ -6,15 +6,13 @@ use rxlab_setting::{Plan, PlannedSetting, Setting};
 /// Permanent settings of `open` (oldest first, as [`super::Store::open_of`] returns them): those of
 /// transactions that were finished and, if they had a deadline, confirmed. The last of several values for one
 /// target counts. Reverted values, interfaces of another network namespace and effects of shell
-/// commands are excluded; the ids of excluded transactions come second.
-pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
+/// commands are excluded; excluded transactions come second, each with the reason.
+pub fn kept(open: &[(String, History)]) -> (Plan, Vec<(String, String)>) {
     let mut settings = Vec::new();
     let mut left_out = Vec::new();
     for (id, history) in open {
-        let elsewhere = history.begin().is_none_or(|begin| begin.netns.is_some());
-        let ran_command = history.pending_command().is_some();
-        if !history.is_complete() || history.pending_deadline().is_some() || elsewhere || ran_command {
-            left_out.push(id.clone());
+        if let Some(why) = reason(history) {
+            left_out.push((id.clone(), why));
             continue;
         }
         for touched in history.touched() {
@@ -32,6 +30,24 @@ pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
     let mut plan = Plan::new("kept", &[]);
     plan.settings = settings.into_iter().map(|(_, planned)| planned).collect();
     (plan, left_out)
+}
+
+/// Why a transaction does not stay; `None` if it does.
+fn reason(history: &History) -> Option<String> {
+    let Some(begin) = history.begin() else { return Some("its file has no beginning".to_owned()) };
+    if let Some(netns) = &begin.netns {
+        return Some(format!("its interfaces are in the network namespace {}", netns.path.display()));
+    }
+    let why = if history.pending_command().is_some() {
+        "it is a shell command"
+    } else if !history.is_complete() {
+        "it is not finished"
+    } else if history.pending_deadline().is_some() {
+        "it is not confirmed"
+    } else {
+        return None;
+    };
+    Some(why.to_owned())
 }
 
 #[cfg(test)]
@@ -56,7 +72,7 @@ mod tests {
         History { records, valid_bytes: 0 }
     }
 
-    fn said(open: &[History]) -> (Vec<String>, Vec<String>) {
+    fn said(open: &[History]) -> (Vec<String>, Vec<(String, String)>) {
         let open: Vec<_> = open.iter().enumerate().map(|(n, h)| (n.to_string(), h.clone())).collect();
         let (plan, left_out) = kept(&open);
         (plan.settings.iter().map(|planned| planned.set.to_string()).collect(), left_out)
@@ -79,6 +95,12 @@ mod tests {
             history(None, false, &[], &[command, Record::Complete]),
         ]);
         assert_eq!(settings, ["rps 2a/rx-0 = 1", "rps 1b/rx-0 = 2"]);
-        assert_eq!(left_out, ["2", "3", "4", "6"]);
+        let reasons = [
+            ("2", "it is not confirmed"),
+            ("3", "it is not finished"),
+            ("4", "its interfaces are in the network namespace /run/netns/x"),
+            ("6", "it is a shell command"),
+        ];
+        assert_eq!(left_out, reasons.map(|(id, why)| (id.to_owned(), why.to_owned())));
     }
 }

@@ -145,6 +145,19 @@ impl Folder {
         Ok(found)
     }
 
+    /// The result that [`Folder::install`] would have. Writes nothing.
+    pub fn preview(&self, all: &[Installed]) -> Result<Vec<Written>, PersistError> {
+        Ok(self.written(self.survey(all, "installed")?))
+    }
+
+    fn written(&self, found: Vec<(&Installed, There)>) -> Vec<Written> {
+        let written = |(installed, there): (&Installed, There)| Written {
+            path: self.etc.join(installed.path()),
+            changed: there != There::Same,
+        };
+        found.into_iter().map(written).collect()
+    }
+
     /// Installs everything in order. All is on disk before the first name changes, so a full
     /// disk changes nothing; a crash leaves the first few, and another install or removal continues.
     pub fn install(&self, all: &[Installed]) -> Result<Vec<Written>, PersistError> {
@@ -165,11 +178,7 @@ impl Folder {
             let put = draft.put_in_place().and_then(|()| sync_directory(directory(&path)));
             put.map_err(failed("write", &path))?;
         }
-        let written = |(installed, there): (&Installed, There)| Written {
-            path: self.etc.join(installed.path()),
-            changed: there != There::Same,
-        };
-        Ok(found.into_iter().map(written).collect())
+        Ok(self.written(found))
     }
 
     /// Removes what [`Folder::install`] created, last first; nothing if one of the files was

@@ -55,15 +55,15 @@ pub fn sentence(comparison: &Comparison) -> String {
 fn said(answer: &Answer, what: &str, margin: f64) -> String {
     let figures = answer.change.as_ref().map(Effect::in_words).unwrap_or_default();
     match (answer.call, answer.less) {
-        (_, Some(arm)) => format!("{arm:?} disturbs less: {what} {figures} in B"),
+        (_, Some(arm)) => format!("{arm:?} disturbs less: {what} in B {figures}"),
         (Call::NoEffect | Call::Negligible, None) => {
             format!(
-                "no difference that matters: {what} {figures} in B, the margin is {}",
+                "no difference that matters: {what} in B {figures}, the margin is {}",
                 number::share(margin)
             )
         }
         (Call::Unmeasured, None) => "not measured".to_owned(),
-        (_, None) => format!("undecided: {what} {figures} in B"),
+        (_, None) => format!("undecided: {what} in B {figures}"),
     }
 }
 
@@ -107,7 +107,7 @@ fn in_words(difference: &Difference) -> String {
     };
     let end = |bound: Option<f64>| bound.map_or_else(|| "no bound".to_owned(), signed);
     match (difference.low, difference.high) {
-        (None, None) => format!("{}, no bound yet", signed(difference.mid)),
+        (None, None) => format!("{}, too early", signed(difference.mid)),
         (low, high) => format!("{} [{}, {}]", signed(difference.mid), end(low), end(high)),
     }
 }

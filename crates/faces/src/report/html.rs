@@ -155,6 +155,11 @@ fn verdict(m: &mut Markup, index: usize, part: &Part, program: Option<&str>) {
         });
         m.leaf("p", &[("class", "sentence")], &typeset(&summary.sentence));
         let Part::Trial(trial) = part else { return };
+        let means = Some(words::before_and_after(&trial.record).join(", ")).filter(|means| !means.is_empty());
+        let price = words::price(&trial.record).map(|price| format!("price: {price}"));
+        for line in means.into_iter().chain(price) {
+            m.leaf("p", &[("class", "basis")], &typeset(&number::capitalized(&line)));
+        }
         recommendation(m, &trial.record, program);
         if let Some(both) = super::predicted::compare(&trial.record) {
             let lines = format!("Predicted: {}. Measured: {}.", both.predicted, both.measured);
@@ -467,6 +472,6 @@ mod tests {
         for wrong in ["NaN", "inf%", "\"inf", "\"-"] {
             assert!(!html.contains(wrong), "{wrong}: {}", &html[html.find(wrong).unwrap_or(0)..][..80]);
         }
-        assert!(html.contains("no bound yet") && html.contains("no verdict yet"));
+        assert!(html.contains("too early") && html.contains("no verdict yet"));
     }
 }

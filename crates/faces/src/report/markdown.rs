@@ -11,6 +11,7 @@ use rxlab_base::number::{self, capitalized};
 use rxlab_base::units::Fact;
 use rxlab_probe::Interference;
 use rxlab_trial::effect::Effect;
+use rxlab_trial::outcome;
 use rxlab_trial::recommendation::Recommendation;
 use rxlab_trial::record::{AS_IS, MetricResult};
 
@@ -65,6 +66,11 @@ fn side_by_side(out: &mut String, document: &Document) {
 fn trial(out: &mut String, trial: &Trial, program: &str) {
     let record = &trial.record;
     let recommended = Recommendation::new(record, program);
+    let means = words::before_and_after(record).join(", ");
+    if !means.is_empty() {
+        *out += &format!("\n{}\n", escape(&capitalized(&means)));
+    }
+    words::price(record).iter().for_each(|price| *out += &format!("\nPrice: {}\n", escape(price)));
     *out += &format!("\n**Recommended:** {}\n", escape(&recommended.sentence()));
     recommended.command.iter().for_each(|command| fence(out, command));
     out.push('\n');
@@ -77,7 +83,11 @@ fn trial(out: &mut String, trial: &Trial, program: &str) {
     if let Some(analysis) = &record.analysis {
         *out += "\n";
         let heads = ["Metric", "A", "B", "Change [interval]", "Effect"];
-        *out += &table(&heads, analysis.metrics.iter().map(metric));
+        let calls = words::calls(&analysis.metrics, record.margin);
+        *out += &table(
+            &heads,
+            analysis.metrics.iter().zip(calls).map(|(result, (call, _))| metric(result, call)),
+        );
     }
     for checkpoint in &trial.checkpoints {
         let change = checkpoint.from_a.as_ref().map(|change| format!(", {}", change.in_words()));
@@ -97,11 +107,12 @@ fn trial(out: &mut String, trial: &Trial, program: &str) {
     *out += "\n</details>\n";
 }
 
-fn metric(result: &MetricResult) -> [String; 5] {
+fn metric(result: &MetricResult, call: &str) -> [String; 5] {
     let mean = |value: f64| if result.pairs > 0 { number::value(value) } else { "-".to_owned() };
     let title = words::metric(&result.metric);
     let change = result.effect.as_ref().map_or("-".to_owned(), Effect::in_words);
-    [title, mean(result.mean_a), mean(result.mean_b), change, words::call(result.call).to_owned()]
+    let (a, b) = outcome::means(result);
+    [title, mean(a), mean(b), change, call.to_owned()]
 }
 
 fn doctor(out: &mut String, report: &DoctorReport) {

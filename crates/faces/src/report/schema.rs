@@ -19,6 +19,7 @@ use rxlab_load::Report as LoadReport;
 use rxlab_path::model::{FlowPath, Model};
 use rxlab_probe::Interference;
 use rxlab_probe::trace::Trace;
+use rxlab_setting::Plan;
 use rxlab_trial::blocks::BlocksRecord;
 use rxlab_trial::checkpoint::Checkpoint;
 use rxlab_trial::compare::Comparison;
@@ -39,7 +40,7 @@ fn schema_of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 17] {
+fn published() -> [(&'static str, Value); 18] {
     [
         ("checkpoint.json", schema_of::<Checkpoint>(Checkpoint::SCHEMA)),
         ("compare.json", schema_of::<Comparison>(Comparison::SCHEMA)),
@@ -49,6 +50,7 @@ fn published() -> [(&'static str, Value); 17] {
         ("findings.json", schema_of::<DoctorReport>(DoctorReport::SCHEMA)),
         ("forecast.json", schema_of::<Forecast>(Forecast::SCHEMA)),
         ("interference.json", schema_of::<Interference>(Interference::SCHEMA)),
+        ("plan.json", schema_of::<Plan>(Plan::SCHEMA)),
         ("recording.json", schema_of::<RecordingReport>(RecordingReport::SCHEMA)),
         ("trace.json", schema_of::<Trace>(Trace::SCHEMA)),
         ("find-max.json", schema_of::<Found>(Found::SCHEMA)),
@@ -155,6 +157,9 @@ mod tests {
 
         assert_eq!(complaint("recording.json", &value(&crate::report::recording::tests::sample(2))), None);
         assert_eq!(complaint("forecast.json", &value(&forecast::sample())), None);
+        for proposal in &report.plans {
+            assert_eq!(complaint("plan.json", &value(&proposal.plan)), None);
+        }
 
         for sample in [sample_interference::measured(), sample_interference::counted()] {
             assert_eq!(complaint("interference.json", &value(&sample)), None);

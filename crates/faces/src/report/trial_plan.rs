@@ -12,19 +12,20 @@ use rxlab_trial::spec::Kind;
 
 /// Duration and pairs that the trial would take.
 pub fn render(plan: &TrialPlan) -> String {
-    let mut out = paragraph("", &format!("trial {}: a plan; nothing was changed", plan.name));
+    let mut out = paragraph("", &format!("plan of {}: {}", words::title(&plan.name), provable(plan)));
+    out += "  nothing was changed\n";
     if !plan.design.is_usual() {
-        let proves =
-            if plan.design == Kind::BeforeAfter { ", not randomised: it proves nothing" } else { "" };
-        out += &paragraph("  design: ", &format!("{}{proves}", plan.design.in_words()));
+        out += &paragraph("  design: ", plan.design.in_words());
     }
     for named in &plan.arms {
         out += &arm(named);
     }
-    let why = plan.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-    out += &paragraph("  judged by: ", &format!("{}{why}", plan.primary.title));
+    let why = plan.why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+    out += &paragraph("  deciding metric: ", &format!("{}{why}", plan.primary.title));
     let (slot, washout) = (seconds(plan.measure_s), seconds(plan.washout_s));
-    out += &paragraph("  slots: ", &format!("{slot}, each after a washout of {washout}"));
+    let slots =
+        format!("at most {}, {slot} each, after a washout of {washout}", number::grouped(plan.slots as u64));
+    out += &paragraph("  slots: ", &slots);
     out += &paragraph("  noise: ", &noise(plan));
     if let Some(lengths) = plan.planned.as_ref().and_then(|planned| words::lengths(planned, plan.margin)) {
         out += &paragraph("  compared: ", &lengths);
@@ -39,12 +40,29 @@ pub fn render(plan: &TrialPlan) -> String {
             format!("cannot matter: it gains at most {most} of throughput, below the margin of {margin}");
         out += &paragraph("  steering: ", &text);
     }
-    let least = plan.planned.as_ref().and_then(|planned| planned.detectable);
-    let missed = least.map_or_else(String::new, |least| {
-        format!("; a smaller change than {} could be missed", number::share(least))
-    });
-    let most = format!("{}, {}{missed}", number::plural(plan.slots, "slot"), about(plan.seconds(plan.slots)));
-    out + &paragraph("  at most: ", &most)
+    out
+}
+
+/// The longest time, and the smallest change that is shown in it: `at most about 6 min, shows changes of 17 % or more (3 %
+/// would take about 168 min)`.
+fn provable(plan: &TrialPlan) -> String {
+    let most = format!("at most {}", number::about(plan.seconds(plan.slots)));
+    if plan.design == Kind::BeforeAfter {
+        return format!("{most}, not randomised: it proves nothing");
+    }
+    let Some(planned) = &plan.planned else { return format!("{most}; what it can show is not known before") };
+    let margin = number::share(plan.margin);
+    let longer = match planned.pairs {
+        Some(pairs) => format!("{margin} would take {}", number::about(plan.seconds(2 * pairs))),
+        None => format!("no time would show {margin}: too much varies"),
+    };
+    match planned.detectable {
+        Some(least) if least <= plan.margin => {
+            format!("{most}, shows changes of {} or more", number::share(least))
+        }
+        Some(least) => format!("{most}, shows changes of {} or more ({longer})", number::share(least)),
+        None => format!("{most}, shows not even a change of 100 % ({longer})"),
+    }
 }
 
 /// A factor, candidate or level with its settings.
@@ -56,17 +74,12 @@ fn noise(plan: &TrialPlan) -> String {
     let Some(planned) = &plan.planned else {
         return "unknown before the trial: this metric cannot be sampled beforehand".to_owned();
     };
-    let takes = planned.pairs.map(|pairs| format!(", {}", about(plan.seconds(2 * pairs))));
+    let takes = planned.pairs.map(|pairs| format!(", {}", number::about(plan.seconds(2 * pairs))));
     words::planned(planned, plan.margin) + &takes.unwrap_or_default()
 }
 
 fn seconds(seconds: f64) -> String {
     format_duration(Duration::from_secs_f64(seconds))
-}
-
-/// `about 40 s`, `about 3 min`.
-fn about(seconds: f64) -> String {
-    if seconds < 120.0 { format!("about {seconds:.0} s") } else { format!("about {:.0} min", seconds / 60.0) }
 }
 
 #[cfg(test)]

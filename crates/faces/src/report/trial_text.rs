@@ -5,21 +5,25 @@ use anstyle::Style;
 use super::predicted;
 use super::probe_words;
 use super::text::{
-    BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, left, paragraph, paragraphs, styled, width, wrapping,
+    BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, clean, columns, command_lines, left, paragraph,
+    paragraphs, styled, width, wrapping,
 };
 use super::words::{self, Tone};
 use rxlab_base::number;
-use rxlab_trial::recommendation::Recommendation;
-use rxlab_trial::record::{MetricResult, TrialRecord};
+use rxlab_trial::outcome;
+use rxlab_trial::recommendation::{Advice, Recommendation};
+use rxlab_trial::record::{MetricResult, TrialRecord, Verdict};
 
-/// The whole report, at most 80 columns wide; ends with a line break.
-pub fn render(record: &TrialRecord) -> String {
+/// The whole report, at most 80 columns wide; ends with a line break. `program` starts the commands of the advice; without
+/// it there are none.
+pub fn render(record: &TrialRecord, program: Option<&str>) -> String {
     let mut out = headline(record);
-    out += &paragraph("  ", &words::sentence(record));
-    out += &paragraph("  recommended: ", &Recommendation::new(record, "rxlab").sentence());
+    out += &before_and_after(record);
+    out += &words::price(record).map_or_else(String::new, |price| paragraph("  price: ", &price));
+    out += &advice(record, program);
     if let Some(analysis) = record.analysis.as_ref().filter(|analysis| !analysis.metrics.is_empty()) {
         out.push('\n');
-        out += &metrics(&analysis.metrics);
+        out += &metrics(&analysis.metrics, record.margin);
         out.push('\n');
     }
     for (arm, lines) in ["A", "B"].into_iter().zip(record.arms()) {
@@ -56,25 +60,53 @@ fn style(tone: Tone) -> Style {
     }
 }
 
-/// `trial rps: helps`, in colour; wrapped if too long.
+/// `trial rps: HELPS. 53 % more packets get through [33 to 76]`, in colour; wrapped if too long.
 fn headline(record: &TrialRecord) -> String {
-    let verdict = words::headline(record);
-    let name = format!("trial {}:", super::text::clean(&record.name));
-    if width(&name) + 1 + width(verdict) <= super::text::columns() {
-        return format!("{} {}\n", styled(STRONG, &name), styled(style(words::tone(record)), verdict));
+    let verdict = match record.verdict() {
+        Some(Verdict::Helps | Verdict::Hurts) => words::headline(record).to_uppercase(),
+        _ => words::headline(record).to_owned(),
+    };
+    let name = format!("{}:", words::title(&record.name));
+    let figure = number::capitalized(&clean(&words::figure(record)));
+    if width(&name) + width(&verdict) + width(&figure) + 3 > columns() {
+        return paragraph("", &format!("{name} {verdict}. {figure}"));
     }
-    paragraph("", &format!("{name} {verdict}"))
+    format!("{} {}. {figure}\n", styled(STRONG, &name), styled(style(words::tone(record)), &verdict))
 }
 
-fn metrics(results: &[MetricResult]) -> String {
-    let means = results.iter().map(|result| match result.pairs {
-        0 => ("-".to_owned(), "-".to_owned()),
-        _ => (number::value(result.mean_a), number::value(result.mean_b)),
+/// Means and what they rest on, apart from each other if they fit on one line.
+fn before_and_after(record: &TrialRecord) -> String {
+    let parts = words::before_and_after(record);
+    let line = format!("  {}", parts.join("   "));
+    match parts.as_slice() {
+        [] => String::new(),
+        _ if width(&line) <= columns() => line + "\n",
+        parts => paragraph("  ", &parts.join(", ")),
+    }
+}
+
+/// What to do, the command for it, and the reason.
+fn advice(record: &TrialRecord, program: Option<&str>) -> String {
+    let Recommendation { advice, reason, command } = Recommendation::new(record, program.unwrap_or("rxlab"));
+    let advised = format!("  {}: ", advice.in_words());
+    match command.filter(|_| program.is_some()) {
+        Some(command) if advice == Advice::Keep => {
+            command_lines(&advised, &command) + &paragraph("  because: ", &reason)
+        }
+        Some(command) => paragraph(&advised, &reason) + &command_lines("  next: ", &command),
+        None => paragraph(&advised, &reason),
+    }
+}
+
+fn metrics(results: &[MetricResult], margin: f64) -> String {
+    let means = results.iter().map(|result| match (result.pairs, outcome::means(result)) {
+        (0, _) => ("-".to_owned(), "-".to_owned()),
+        (_, (a, b)) => (number::value(a), number::value(b)),
     });
     let (arms, means) = aligned(&means.collect::<Vec<_>>());
     let columns = [wrapping("metric"), left(&arms), left("change [interval]"), wrapping("effect")];
     let mut table = Table::new(columns).indented(2);
-    for (result, mean) in results.iter().zip(means) {
+    for ((result, mean), (call, tone)) in results.iter().zip(means).zip(words::calls(results, margin)) {
         let change = match &result.effect {
             Some(effect) => Cell::from(effect.in_words()),
             None => Cell::styled(FAINT, "-"),
@@ -83,7 +115,7 @@ fn metrics(results: &[MetricResult]) -> String {
             words::metric(&result.metric).into(),
             mean.into(),
             change,
-            Cell::styled(style(words::call_tone(result.call)), words::call_short(result.call)),
+            Cell::styled(style(tone), words::short(call)),
         ]);
     }
     table.render()
@@ -103,11 +135,12 @@ mod tests {
     use crate::report::text::WIDTH;
     use proptest::prelude::{Strategy, any, prop_assert, proptest};
     use rxlab_stats::design::Arm;
+    use rxlab_trial::metrics::{describe, name};
     use rxlab_trial::record::{Call, Capacity, Effect, TrialRecord, Verdict};
     use rxlab_trial::sample_record;
 
     fn plain(records: &[TrialRecord]) -> String {
-        let texts: Vec<String> = records.iter().map(render).collect();
+        let texts: Vec<String> = records.iter().map(|record| render(record, Some("rxlab"))).collect();
         anstream::adapter::strip_str(&texts.join("\n")).to_string()
     }
 
@@ -132,14 +165,37 @@ mod tests {
             record.slots.last_mut().expect("a slot").arm = arm;
             let text = plain(std::slice::from_ref(record));
             assert!(text.contains(headline), "{text}");
-            assert_eq!(text.contains("recommended: measure again"), arm == Arm::A, "{text}");
+            assert_eq!(text.contains("  measure again: "), arm == Arm::A, "{text}");
         }
+    }
+
+    /// A trial that said `helps` once had a red `hurts` below it, for its price.
+    #[test]
+    fn only_what_decides_helps_or_hurts() {
+        let mut record = sample_record::every_verdict().remove(0);
+        let metrics = &mut record.analysis.as_mut().expect("analysed").metrics;
+        let mut price = metrics[0].clone();
+        (price.metric, price.call) = (describe(name::MACHINE_CPU, "req/s"), Call::Hurts);
+        price.effect = Some(Effect { mid: 0.06, low: 0.04, high: 0.08 });
+        let mut felt = price.clone();
+        felt.metric = describe(name::P99, "req/s");
+        metrics.push(price);
+        let text = plain(std::slice::from_ref(&record));
+        assert!(text.starts_with("trial rps: HELPS. 9 % more requests get through [8 to 10]\n"), "{text}");
+        assert!(text.contains("  price: CPU time per request +6 %\n"), "{text}");
+        assert!(text.contains(" up\n") && !text.contains("hurts"), "{text}");
+        record.analysis.as_mut().expect("analysed").metrics.push(felt);
+        let text = plain(&[record]);
+        assert!(
+            text.contains(" hurts\n") && text.contains(" up\n"),
+            "what users feel stands against it: {text}"
+        );
     }
 
     #[test]
     fn the_verdict_has_colour_and_words() {
         let records = sample_record::every_verdict();
-        assert!(render(&records[0]).contains("\u{1b}[32mhelps"));
+        assert!(render(&records[0], None).contains("\u{1b}[32mHELPS"));
     }
 
     fn record() -> impl Strategy<Value = TrialRecord> {
@@ -188,7 +244,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_line_is_wider_than_the_terminal(record in record()) {
-            for line in plain(&[record]).lines() {
+            // A command is not broken within a word.
+            let text = render(&record, None);
+            for line in anstream::adapter::strip_str(&text).to_string().lines() {
                 prop_assert!(line.chars().count() <= WIDTH, "{line}");
             }
         }

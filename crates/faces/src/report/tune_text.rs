@@ -11,7 +11,7 @@ use rxlab_trial::tuning::{End, Tuning};
 pub fn survey(tuning: &Tuning, guards: &Guards, has_check: bool) -> String {
     let mut out = paragraph(&format!("tune {}: ", tuning.nic), &tuning.limit);
     if let Some(judged_by) = &tuning.judged_by {
-        out += &paragraph("  judged by   ", judged_by);
+        out += &paragraph("  decides     ", judged_by);
     }
     let first = tuning.candidates.iter().filter(|tried| !tried.later).map(|tried| tried.what.as_str());
     let first: Vec<&str> = first.collect();
@@ -22,15 +22,9 @@ pub fn survey(tuning: &Tuning, guards: &Guards, has_check: bool) -> String {
         out += &paragraph("  not tried   ", &format!("{} ({})", left_out.what, left_out.why));
     }
     out += &paragraph("  stops       ", &stops(guards, has_check));
-    let most = if tuning.seconds < 120.0 {
-        format!("{:.0} s", tuning.seconds)
-    } else {
-        format!("{:.0} min", (tuning.seconds / 60.0).ceil())
-    };
-    out + &paragraph(
-        "  takes       ",
-        &format!("at most about {most}; restores the machine unless the best helps"),
-    )
+    let takes =
+        format!("at most {}; restores the machine unless the best helps", number::about(tuning.seconds));
+    out + &paragraph("  takes       ", &takes)
 }
 
 /// What stops a candidate.
@@ -124,7 +118,7 @@ mod tests {
             LeftOut { what: "channels eth0 = 4".into(), why: "link reset: --allow-reset tries it".into() };
         Tuning {
             limit: "one-core hotspot on CPU 2 (98 % of its time): RPS or RFS will spread it".to_owned(),
-            judged_by: Some("throughput: CPU 2 receives packets and is full".to_owned()),
+            judged_by: Some("throughput (CPU 2 receives packets and is full)".to_owned()),
             candidates: vec![
                 tried("rps-cache-2", "RPS to CPUs 0-1", false),
                 tried("rps-cache-7", "RPS to CPUs 0-1,3-7", false),
@@ -147,7 +141,7 @@ mod tests {
         let why = || "throughput +1 % [-4, +6], so a loss is not excluded".to_owned();
         let helps = Tuning {
             gain: Some("53 % more packets get through [33 to 76]".to_owned()),
-            price: Some("machine CPU per unit of work +6 %".to_owned()),
+            price: Some("CPU time per packet +6 %".to_owned()),
             transaction: Some("000003-ef1a".to_owned()),
             confirm_within_s: Some(60.0),
             ..found(End::Helps)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::text::paragraph;
+use super::text::{clean, paragraph};
 use rxlab_advise::diagnose::Severity;
 use rxlab_base::number;
 use rxlab_base::units::format_duration;
@@ -20,6 +20,7 @@ use rxlab_trial::check::Check;
 use rxlab_trial::checkpoint::{Checkpoint, State};
 use rxlab_trial::harm::{self, Harm};
 use rxlab_trial::metrics::covariate;
+use rxlab_trial::outcome;
 use rxlab_trial::prior::Planned;
 use rxlab_trial::query::Query;
 use rxlab_trial::record::{Call, Capacity, Metric, MetricResult, TrialRecord, Verdict};
@@ -72,6 +73,12 @@ pub fn headline(record: &TrialRecord) -> &'static str {
         return "guard tripped without the change";
     }
     record.analysis.as_ref().map_or(UNFINISHED, |analysis| verdict(&analysis.verdict))
+}
+
+/// `trial rps`; only `trial` where that is all that its name says.
+pub fn title(name: &str) -> String {
+    let name = clean(name);
+    if name == "trial" { name } else { format!("trial {name}") }
 }
 
 /// Each check of a record, with how many of its requests failed in each arm.
@@ -147,6 +154,22 @@ pub fn metric(metric: &Metric) -> String {
     }
 }
 
+/// Result of each metric in words. `helps` and `hurts` are said only of the first, which decides, and of those that
+/// stand against the change; the others go up or down.
+pub fn calls(results: &[MetricResult], margin: f64) -> Vec<(&'static str, Tone)> {
+    let against = harm::worse(results, margin);
+    let each = results.iter().enumerate().map(|(at, result)| {
+        let decides = at == 0 || against.iter().any(|worse| worse.metric.name == result.metric.name);
+        match (result.call, &result.effect) {
+            (Call::Helps | Call::Hurts, Some(effect)) if !decides => {
+                (if effect.mid > 0.0 { "up" } else { "down" }, Tone::Neutral)
+            }
+            (call, _) => (self::call(call), call_tone(call)),
+        }
+    });
+    each.collect()
+}
+
 /// Result of one metric in words.
 pub fn call(call: Call) -> &'static str {
     match call {
@@ -161,10 +184,12 @@ pub fn call(call: Call) -> &'static str {
 
 /// The same for a narrow column headed "effect".
 pub fn call_short(call: Call) -> &'static str {
-    match call {
-        Call::NoEffect => "none measurable",
-        other => self::call(other),
-    }
+    short(self::call(call))
+}
+
+/// Words of [`call()`] for a narrow column headed "effect".
+pub fn short(words: &'static str) -> &'static str {
+    if words == call(Call::NoEffect) { "none measurable" } else { words }
 }
 
 /// Tone of a call.
@@ -179,72 +204,60 @@ pub fn call_tone(call: Call) -> Tone {
 
 /// The verdict of a record as one or two sentences with its figures.
 pub fn sentence(record: &TrialRecord) -> String {
-    let name = &record.name;
+    format!("{}: {}. {}.", record.name, headline(record), number::capitalized(&figure(record)))
+}
+
+/// What the verdict rests on, with its figures and without a final full stop.
+pub fn figure(record: &TrialRecord) -> String {
     let Some(analysis) = &record.analysis else {
         let slots = number::plural(record.slots.len(), "slot");
-        return format!("{name} has no verdict yet: the record holds {slots} and no analysis.");
+        return format!("the record holds {slots} and no analysis");
     };
     let primary = analysis.metrics.first();
     let metric = primary.map_or("the primary metric", |result| result.metric.title.as_str());
     let figures = primary.and_then(moved).unwrap_or_default();
+    let change = || format!("{metric} {figures}");
     let margin = number::share(record.margin);
     match &analysis.verdict {
-        Verdict::Helps => format!("{name} helps: {metric} {figures}."),
+        Verdict::Helps => outcome::gain(record).unwrap_or_else(change),
         Verdict::Hurts => {
             let harms: Vec<String> = harm::harms(record).iter().map(Harm::in_words).collect();
-            let worse = if harms.is_empty() { format!("{metric} {figures}") } else { harms.join("; ") };
-            format!("{name} hurts: {worse}.")
+            if harms.is_empty() { change() } else { harms.join("; ") }
         }
-        Verdict::NoMeasurableEffect { negligible } => {
-            let effect = if *negligible { "a real but negligible effect" } else { "no measurable effect" };
-            format!("{name} has {effect}: {metric} {figures}, inside the margin of {margin}.")
-        }
+        Verdict::NoMeasurableEffect { .. } => format!("{}, inside the margin of {margin}", change()),
         Verdict::Unproven { apparent } => {
             let size = match apparent {
                 Call::NoEffect | Call::Negligible => ", inside the margin",
                 _ => "",
             };
-            format!(
-                "Nothing was randomised, so {name} is not proven: {metric} {figures} after the change{size}. {} before it, {} after.",
-                number::plural(slots_of(record, Arm::A), "slot"),
-                slots_of(record, Arm::B),
-            )
+            format!("{} after the change{size}, and nothing was randomised", change())
         }
         Verdict::Inconclusive { .. } if record.idle_slots().is_some() => {
             let (idle, all) = record.idle_slots().unwrap_or_default();
-            format!("{name} is undecided: nothing arrived in {idle} of {}.", number::plural(all, "slot"))
+            let stopped = if idle < all { "the traffic stopped" } else { "there was no traffic" };
+            format!("nothing arrived in {idle} of {}: {stopped}", number::plural(all, "slot"))
         }
         Verdict::Inconclusive { .. } if primary.is_some_and(|result| result.call == Call::Unmeasured) => {
-            format!(
-                "{name} is undecided after {}: no value for {metric}.",
-                number::plural(analysis.pairs, "pair")
-            )
+            format!("no value for {metric} in {}", number::plural(analysis.pairs, "pair"))
         }
-        Verdict::Inconclusive { detectable, pairs_needed } => format!(
-            "{name} is undecided after {}: {metric} {figures}. An effect below {} could still be missed; \
-             about {} would decide.",
-            number::plural(analysis.pairs, "pair"),
-            number::share(*detectable),
-            number::plural(*pairs_needed, "pair"),
-        ),
+        Verdict::Inconclusive { detectable, .. } => {
+            format!("{}; a change below {} could be missed", change(), number::share(*detectable))
+        }
         Verdict::CannotMatter { ceiling } => format!(
-            "{name} cannot matter here: receiving takes so little time that the gain is at most {}, \
-             below the margin of {margin}.",
+            "receiving takes so little time that the gain is at most {}, below the margin of {margin}",
             number::share(*ceiling),
         ),
-        Verdict::ServerIdle { busiest } => format!(
-            "The server is idle, so {name} could not show an effect: the busiest CPU was busy {} of the time.",
-            number::share(*busiest),
-        ),
-        Verdict::ClientLimited { reason } => {
+        Verdict::ServerIdle { busiest } => {
             format!(
-                "The load generator was the limit ({reason}): this says nothing about {name} on the server."
+                "the busiest CPU was busy {} of the time, so no effect could show",
+                number::share(*busiest)
             )
         }
+        Verdict::ClientLimited { reason } => {
+            format!("the load generator was the limit ({reason}): this says nothing about the server")
+        }
         Verdict::SpreadsOnly { headroom_before, headroom_after, headroom_interval, capacity } => format!(
-            "{name} spreads the load{}: {}the hottest CPU has room for {} times [{}, {}] its softirq work, \
-             {} times before.{}",
-            if *capacity == Capacity::Same { " and adds no capacity" } else { "" },
+            "{}the hottest CPU has room for {} times [{}, {}] its softirq work, {} times before{}",
             spread(&analysis.metrics),
             number::decimal(*headroom_after),
             number::decimal(headroom_interval.0),
@@ -253,33 +266,51 @@ pub fn sentence(record: &TrialRecord) -> String {
             match capacity {
                 Capacity::Same => "",
                 Capacity::Undecided =>
-                    " Whether it adds capacity is undecided: the throughput varies too much.",
+                    "; whether it adds capacity is undecided: the throughput varies too much",
                 Capacity::Hidden =>
-                    " No lack of capacity showed before, so this cannot show whether it adds any.",
+                    "; no lack of capacity showed before, so this cannot show whether it adds any",
             },
         ),
-        Verdict::GuardTripped { reason } if record.tripped_without_change() => {
-            format!("A guard stopped {name}: {reason}.")
-        }
-        Verdict::GuardTripped { reason } => {
-            format!("A guard stopped {name} and the change was reverted at once: {reason}.")
-        }
-        Verdict::NotApplied { reason } => {
-            format!("{name} did not take hold, so nothing was compared: {reason}.")
-        }
+        Verdict::GuardTripped { reason } if record.tripped_without_change() => reason.clone(),
+        Verdict::GuardTripped { reason } => format!("{reason}; the change was reverted at once"),
+        Verdict::NotApplied { reason } => format!("nothing was compared: {reason}"),
         Verdict::MachineChanged { reason } => {
-            format!(
-                "{name} was stopped: another program, or the kernel, changed {reason}. That was left alone."
-            )
+            format!("another program, or the kernel, changed {reason}, and that was left alone")
         }
         Verdict::Interrupted => {
             let done = match record.design {
                 Kind::BeforeAfter => number::plural(record.slots.len(), "slot"),
                 _ => number::plural(analysis.pairs, "pair"),
             };
-            format!("{name} was interrupted after {done}, before a decision.")
+            format!("after {done}, before a decision")
         }
     }
+}
+
+/// Means of the deciding metric in both arms, and what they rest on: `before 155,284 pkt/s`, `after 243,917 pkt/s`, `12
+/// pairs in 1 min 50 s`. Empty without a value.
+pub fn before_and_after(record: &TrialRecord) -> Vec<String> {
+    let Some(analysis) = &record.analysis else { return Vec::new() };
+    let Some(primary) = analysis.metrics.first().filter(|primary| primary.pairs > 0) else {
+        return Vec::new();
+    };
+    let (a, b) = outcome::means(primary);
+    let mean = |when: &str, mean: f64| format!("{when} {} {}", number::value(mean), primary.metric.unit);
+    let count = match record.design {
+        Kind::BeforeAfter => format!("{} + {} slots", slots_of(record, Arm::A), slots_of(record, Arm::B)),
+        _ => number::plural(analysis.pairs, "pair"),
+    };
+    let in_all = match record.done_s() {
+        0.0 => count,
+        seconds => format!("{count} in {}", number::time(seconds)),
+    };
+    [mean("before", a), mean("after", b), in_all].map(|part| clean(part.trim_end())).to_vec()
+}
+
+/// The price of a change that brings something; `None` for other verdicts.
+pub fn price(record: &TrialRecord) -> Option<String> {
+    let brings = matches!(record.verdict(), Some(Verdict::Helps | Verdict::SpreadsOnly { .. }));
+    brings.then(|| outcome::price(record))
 }
 
 /// The first metric that improved when the load was spread.

@@ -9,7 +9,6 @@ use rustix::event::epoll::EventFlags;
 use socket2::Socket;
 
 use super::peer::Peer;
-use super::transport::Transport;
 use super::wire::{Received, Unopened, Wire};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::error_class::ErrorClass;
@@ -105,7 +104,7 @@ impl<W: Wire> Connection<W> {
         requests: &W::Requests,
         now: Nanos,
     ) -> std::io::Result<()> {
-        let begin = || -> std::io::Result<(Rc<Socket>, Transport)> {
+        let mut begin = || -> std::io::Result<Rc<Socket>> {
             let socket = Rc::new(peer.connect(self.number)?);
             // Registered once; an earlier edge is reported now.
             poller.add(
@@ -113,13 +112,12 @@ impl<W: Wire> Connection<W> {
                 index,
                 EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET,
             )?;
-            let transport = Transport::new(Rc::clone(&socket), peer.tls.as_ref())?;
-            Ok((socket, transport))
+            self.wire.open(Rc::clone(&socket), peer)?;
+            Ok(socket)
         };
         match begin() {
-            Ok((socket, transport)) => {
+            Ok(socket) => {
                 (self.socket, self.carried) = (Some(socket), 0);
-                self.wire.open(transport);
                 self.phase = Phase::Connecting { since: now };
                 Ok(())
             }

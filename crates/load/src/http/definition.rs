@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use super::block::Block;
 use super::engine::HttpEngine;
-use super::http2::{Messages, Streams};
+use super::http2::Http2;
+use super::http3::Http3;
 use super::pipeline::Pipeline;
 use super::request::block;
+use super::streams::{Messages, Streams};
 use super::template::Template;
 use super::tls::Setup;
 use super::wire::Wire;
 use crate::check::{SpecError, range, refuse_if};
 use crate::destination::Destination;
 use crate::header::is_method;
+use crate::http_version::HttpVersion;
 use crate::poller::Poller;
 use crate::protocol::{Definition, Opened};
 use crate::session::LoadError;
@@ -70,6 +73,7 @@ impl Definition for Http {
         &[
             "--requests",
             "--http2",
+            "--http3",
             "--no-keepalive",
             "--unix",
             "--ca",
@@ -144,10 +148,13 @@ impl Definition for Http {
             expected > 1,
             "--expect-body, --expect-match, --expect-json and --announce exclude each other",
         )?;
-        refuse_if(spec.http2 && spec.no_keepalive, "--no-keepalive does not work with --http2")?;
-        refuse_if(spec.http2 && !spec.targets.is_empty(), "--targets does not work with --http2")?;
-        if spec.http2 {
+        if spec.http_version != HttpVersion::Http1 {
             Messages::check(spec)?;
+        }
+        if spec.http_version == HttpVersion::Http3 {
+            refuse_if(!spec.url.tls, "--http3 is for https:// only: QUIC has TLS built in")?;
+            refuse_if(spec.unix.is_some(), "--unix does not work with --http3")?;
+            refuse_if(spec.tls_resume, "--tls-resume does not work with --http3")?;
         }
         refuse_if(spec.no_keepalive && spec.pipeline != 1, "--pipeline does not work with --no-keepalive")?;
         refuse_if(spec.unix.is_some() && !spec.sources.is_empty(), "--source does not work with --unix")?;
@@ -177,17 +184,18 @@ pub(crate) struct Shared {
 enum Requests {
     Http1(Arc<Block>),
     Http2(Arc<Messages>),
+    Http3(Arc<Messages>),
 }
 
 /// Prepares the requests of `spec`, and TLS if it is used.
 pub(crate) fn prepare(spec: &Spec) -> Result<Shared, String> {
-    let protocol: &[u8] = if spec.http2 { b"h2" } else { b"http/1.1" };
-    let setup = || Setup::new(trust::config(spec)?, spec, protocol);
-    let requests = if spec.http2 {
-        Requests::Http2(Arc::new(Messages::new(spec)))
-    } else {
-        Requests::Http1(Arc::new(block(spec)))
+    let messages = || Arc::new(Messages::new(spec));
+    let (protocol, requests): (&[u8], _) = match spec.http_version {
+        HttpVersion::Http1 => (b"http/1.1", Requests::Http1(Arc::new(block(spec)))),
+        HttpVersion::Http2 => (b"h2", Requests::Http2(messages())),
+        HttpVersion::Http3 => (b"h3", Requests::Http3(messages())),
     };
+    let setup = || Setup::new(trust::config(spec)?, spec, protocol);
     Ok(Shared { requests, tls: spec.url.tls.then(setup).transpose()? })
 }
 
@@ -197,7 +205,8 @@ pub(crate) fn open(worker: &Worker, destination: &Destination, poller: Poller) -
         worker.shared.clone().expect("a session over TCP has prepared its requests");
     match requests {
         Requests::Http1(block) => start::<Pipeline>(worker, destination, block, tls, poller),
-        Requests::Http2(messages) => start::<Streams>(worker, destination, messages, tls, poller),
+        Requests::Http2(messages) => start::<Streams<Http2>>(worker, destination, messages, tls, poller),
+        Requests::Http3(messages) => start::<Streams<Http3>>(worker, destination, messages, tls, poller),
     }
 }
 

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
 
 use super::connection::{Connection, Phase};
 use super::peer::Peer;
@@ -65,6 +64,8 @@ pub(super) struct HttpEngine<W: Wire> {
     deadlines: Timers,
     /// Moments at which closed connections may be reopened.
     retries: Timers,
+    /// Moments at which connections have to be read without an event; see [`Wire::alarm`].
+    alarms: Timers,
     /// Interval at which deadlines are checked together.
     period: Nanos,
     /// Open loop: connections with room for a request; first come, first served.
@@ -107,6 +108,7 @@ impl<W: Wire> HttpEngine<W> {
             running: false,
             deadlines: Timers::new(count),
             retries: Timers::new(count),
+            alarms: Timers::new(count),
             period: sweep_period(spec.timeout_ns()),
             connections: (first..first + count).map(connection).collect(),
             free: VecDeque::with_capacity(count),
@@ -145,6 +147,7 @@ impl<W: Wire> HttpEngine<W> {
                 break;
             }
             let until = if full { deadline.min(now + MILLISECOND) } else { deadline };
+            let until = until.min(self.alarms.first());
             self.poller.wait(now, until, false, &mut 0);
             let (opened, failed) = self.settle(now);
             (opening, open) = (opening - opened - failed.len(), open + opened);
@@ -153,22 +156,23 @@ impl<W: Wire> HttpEngine<W> {
             }
             first_error = first_error.or_else(|| failed.into_iter().next());
         }
-        if open > 0 { Ok(()) } else { Err(first_error.unwrap_or_else(|| Errno::TIMEDOUT.into())) }
+        if open > 0 { Ok(()) } else { Err(first_error.unwrap_or_else(|| self.peer.silence())) }
     }
 
     /// Handles the events of the last wait while no load runs; returns how many connections opened, and why
     /// others failed, each once. A connection that ends now is not an error: it is reopened.
     fn settle(&mut self, now: Nanos) -> (usize, Vec<std::io::Error>) {
         let (mut opened, mut failed) = (0, Vec::new());
-        for event in 0..self.poller.len() {
-            let Some(Ready { index, flags }) = self.poller.ready(event) else { continue };
+        for Ready { index, flags } in self.ready_and_due(now) {
             let connection = &mut self.connections[index];
             if connection.phase.is_opening() {
                 match connection.connected(&self.requests, now) {
                     Ok(open) => opened += usize::from(open),
                     Err((_, error)) => failed.push(error),
                 }
+                self.set_alarm(index);
             }
+            let connection = &mut self.connections[index];
             match connection.phase {
                 Phase::Open if flags.intersects(ENDING) => connection.close_idle(now, &self.requests),
                 Phase::Open if flags.contains(EventFlags::IN) => self.unread.push(index),
@@ -176,6 +180,23 @@ impl<W: Wire> HttpEngine<W> {
             }
         }
         (opened, failed)
+    }
+
+    /// Sets the moment at which the connection has to be read even without an event.
+    pub(super) fn set_alarm(&mut self, index: usize) {
+        if let Some(time) = self.connections[index].wire.alarm() {
+            self.alarms.make(index, self.poller.now() + time.as_nanos() as Nanos);
+        }
+    }
+
+    /// Connections that are ready, and those whose alarm is due.
+    fn ready_and_due(&mut self, now: Nanos) -> Vec<Ready> {
+        let mut ready: Vec<Ready> =
+            (0..self.poller.len()).filter_map(|event| self.poller.ready(event)).collect();
+        ready.extend(
+            std::iter::from_fn(|| self.alarms.due(now)).map(|index| Ready { index, flags: EventFlags::IN }),
+        );
+        ready
     }
 
     /// Stops sending requests if no connection could be opened for too long. With a schedule they end by
@@ -221,6 +242,7 @@ impl<W: Wire> HttpEngine<W> {
                         self.again(index, now, tally);
                     }
                 }
+                self.set_alarm(index);
             }
             Phase::Open => {
                 if flags.contains(EventFlags::OUT) {
@@ -248,8 +270,10 @@ impl<W: Wire> HttpEngine<W> {
 
     /// Reads and counts responses, and supplies the connection with the next requests.
     fn receive(&mut self, index: usize, to_the_end: bool, now: Nanos, tally: &mut Tally) {
-        let connection = &mut self.connections[index];
-        match connection.receive(&mut self.reader, &self.poller, to_the_end, now, tally) {
+        let received =
+            self.connections[index].receive(&mut self.reader, &self.poller, to_the_end, now, tally);
+        self.set_alarm(index);
+        match received {
             Received::All => {}
             Received::More => self.unread.push(index),
             Received::Ended(failure) => return self.fail(index, failure, self.poller.now(), tally),
@@ -295,6 +319,7 @@ impl<W: Wire> Engine for HttpEngine<W> {
         // Even without an appointment: the time in between is how long the loop worked.
         let mut now = self.poller.now();
         let mut until = (now + self.period).min(self.deadlines.first()).min(self.retries.first());
+        until = until.min(self.alarms.first());
         let is_ready = !self.free.is_empty() || !self.dormant.is_empty();
         let due = self.schedule.as_ref().filter(|_| is_ready).map(Schedule::next);
         if let Some(due) = due {
@@ -312,6 +337,9 @@ impl<W: Wire> Engine for HttpEngine<W> {
             if let Some(ready) = self.poller.ready(event) {
                 self.handle(ready, now, tally);
             }
+        }
+        while let Some(index) = self.alarms.due(now) {
+            self.handle(Ready { index, flags: EventFlags::IN }, now, tally);
         }
         // After the events: connections reopened here must not receive events of their old socket.
         for index in unread {

@@ -29,11 +29,12 @@ enum Coding {
 }
 
 /// Takes what clients in use take: lines folded in the way of RFC 2616 (RFC 9112 5.2 has a user agent read them as one), a
-/// space before the colon, and lines that are no fields, which browsers pass over.
+/// space before the colon, more than one in the status line, and lines that are no fields, which browsers pass over.
 fn reader() -> ParserConfig {
     let mut config = ParserConfig::default();
     config.allow_obsolete_multiline_headers_in_responses(true);
     config.allow_spaces_after_header_name_in_responses(true);
+    config.allow_multiple_spaces_in_response_status_delimiters(true);
     config.ignore_invalid_headers_in_responses(true);
     config
 }
@@ -53,6 +54,9 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
     }
     match read {
         Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+        Err(httparse::Error::Version) if let Some(rest) = behind_other_version(head) => {
+            return read_head(&[b"HTTP/1.1", rest].concat(), bodyless);
+        }
         Err(httparse::Error::HeaderName) => return Err("invalid field name"),
         Err(httparse::Error::HeaderValue) => return Err("invalid field value"),
         Err(httparse::Error::TooManyHeaders) => return Err("more than 5000 fields"),
@@ -106,6 +110,18 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
     };
     let last = close || (version == 0 && !keep) || body == Body::UntilClose;
     Ok((Response { status, last, error: None }, body))
+}
+
+/// What follows a version other than 1.0 and 1.1, such as HTTP/2.0: it is written as HTTP/1, and read as that.
+fn behind_other_version(head: &[u8]) -> Option<&[u8]> {
+    let version = head.strip_prefix(b"HTTP/")?;
+    let rest = match version {
+        [major, b'.', minor, rest @ ..] if major.is_ascii_digit() && minor.is_ascii_digit() => rest,
+        [b'2' | b'3', rest @ ..] => rest,
+        _ => return None,
+    };
+    let is_known = version.starts_with(b"1.0") || version.starts_with(b"1.1");
+    (!is_known && rest.first() == Some(&b' ')).then_some(rest)
 }
 
 /// Bytes of an invalid head that are read before its fault shows.

@@ -1,72 +1,39 @@
-//! HTTP/2 on one connection (RFC 9113): requests on streams of their own, answered in any order.
-//!
-//! The frames are those of the `h2` crate. Its futures are polled by the engine, when the socket is ready or something was
-//! sent: there is no runtime, so time is measured and spent as with HTTP/1.1.
+//! HTTP/2 on one connection (RFC 9113), with the frames of the `h2` crate.
 
 mod channel;
-mod messages;
-#[cfg(test)]
-mod tests;
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, Reason, RecvStream};
+use http::Request;
+use socket2::Socket;
 
 use self::channel::{Channel, Meter};
-pub(super) use self::messages::Messages;
-use super::body::Check;
-use super::response::judge;
+use super::peer::Peer;
+use super::streams::{Carrier, Turn, WINDOW};
 use super::transport::Transport;
-use super::wire::{Received, Unopened, Wire};
-use crate::Random;
-use crate::clock::Nanos;
+use super::wire::Unopened;
 use crate::error_class::ErrorClass;
-use crate::poller::Poller;
 use crate::reasons::Failure;
-use crate::spec::Spec;
-use crate::status::Statuses;
-use crate::tally::Tally;
 
-/// Bytes that a server may send ahead on a stream and on a connection, as h2load allows: a load measures the server, not
-/// its waits for this client's permission.
-const WINDOW: u32 = (1 << 30) - 1;
-
-/// One connection's streams.
-pub(super) struct Streams {
+pub(super) struct Http2 {
     state: State,
-    slots: Vec<Slot>,
-    /// Slots without a request.
-    free: Vec<usize>,
-    /// Slots with requests that wait for the connection to open.
-    queued: Vec<usize>,
-    /// TLS resumed an earlier session.
     is_resumed: bool,
-    /// Slots whose stream has something new.
-    woken: Arc<Mutex<Vec<usize>>>,
     meter: Meter,
-    good: Statuses,
-    /// Copied for each stream.
-    check: Check,
-    random: Random,
-    /// Number of the next request in the list of the load.
-    turn: usize,
 }
 
 enum State {
-    Closed,
-    /// The transport is being opened.
-    Greeting(Transport),
+    /// The transport is being opened, or was lost.
+    Greeting(Option<Transport>),
     /// The server has not shown yet that it speaks HTTP/2.
     Opening(Pin<Box<dyn Future<Output = std::io::Result<Open>>>>),
     Open(Box<Open>),
-    /// The connection is at its end: why the requests that are outstanding have failed.
-    Ended(Failure),
 }
 
 struct Open {
@@ -74,89 +41,36 @@ struct Open {
     connection: Connection<Channel, Bytes>,
 }
 
-/// A place for a request and its response.
-struct Slot {
-    stream: Stream,
-    /// Start of the latency: the send, or the intended send.
-    from: Nanos,
-    /// Start of the timeout.
-    sent: Nanos,
-    check: Check,
-    waker: Waker,
-}
-
-enum Stream {
-    Free,
-    /// Requested before the connection was open.
-    Queued,
-    /// No stream could be opened for it.
-    Failed(h2::Error),
-    Head(ResponseFuture),
-    Body(u16, RecvStream),
-}
-
-/// Notes the slot of a stream that can go on.
-struct Note {
-    woken: Arc<Mutex<Vec<usize>>>,
-    slot: usize,
-}
-
-impl Wake for Note {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
-    }
-}
-
 /// The connection itself is polled whenever it can go on: its socket was ready, or something was sent.
 fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-impl Wire for Streams {
-    type Requests = Messages;
-    type Reader = ();
+impl Carrier for Http2 {
+    type Head = ResponseFuture;
+    type Body = RecvStream;
 
-    fn new(number: usize, spec: &Spec, messages: &Messages) -> Self {
-        Self {
-            state: State::Closed,
-            slots: Vec::new(),
-            free: Vec::new(),
-            queued: Vec::new(),
-            is_resumed: false,
-            woken: Arc::default(),
-            meter: Meter::default(),
-            good: spec.expect_status.clone(),
-            check: Check::for_spec(spec),
-            random: messages.random(number),
-            turn: number,
-        }
-    }
-
-    fn open(&mut self, transport: Transport) {
-        self.state = State::Greeting(transport);
+    fn new(socket: Rc<Socket>, peer: &Peer) -> std::io::Result<Self> {
+        let transport = Transport::new(socket, peer.tls.as_ref())?;
+        Ok(Self { state: State::Greeting(Some(transport)), is_resumed: false, meter: Meter::default() })
     }
 
     fn greet(&mut self) -> Result<bool, Unopened> {
-        if let State::Greeting(transport) = &mut self.state {
+        if let State::Greeting(greeting) = &mut self.state {
+            let Some(transport) = greeting else { return Ok(false) };
             if !transport.greet().map_err(|error| (ErrorClass::Tls, error))? {
                 return Ok(false);
             }
-            let State::Greeting(transport) = std::mem::replace(&mut self.state, State::Closed) else {
-                unreachable!("it was one")
-            };
             self.is_resumed = transport.is_resumed();
             if !transport.is_agreed(b"h2") {
                 let error = std::io::Error::new(ErrorKind::InvalidData, "the server does not offer HTTP/2");
                 return Err((ErrorClass::Tls, error));
             }
-            self.state = State::Opening(Box::pin(handshake(Channel::new(transport, self.meter.clone()))));
+            let opening =
+                greeting.take().map(|transport| handshake(Channel::new(transport, self.meter.clone())));
+            self.state = State::Opening(Box::pin(opening.expect("it is there")));
         }
-        let State::Opening(opening) = &mut self.state else { return Ok(false) };
-        self.meter.refill();
+        let State::Opening(opening) = &mut self.state else { return Ok(true) };
         match opening.as_mut().poll(&mut context()) {
             Poll::Pending => Ok(false),
             Poll::Ready(Ok(open)) => {
@@ -164,115 +78,87 @@ impl Wire for Streams {
                 Ok(true)
             }
             Poll::Ready(Err(error)) => {
-                self.state = State::Closed;
-                let class = if error.kind() == ErrorKind::InvalidData {
-                    ErrorClass::Garbage
-                } else {
-                    ErrorClass::Connect
-                };
-                Err((class, error))
+                let is_garbage = error.kind() == ErrorKind::InvalidData;
+                Err((if is_garbage { ErrorClass::Garbage } else { ErrorClass::Connect }, error))
             }
         }
+    }
+
+    /// TCP has accepted the connection before.
+    fn is_silent(&self) -> bool {
+        false
     }
 
     fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    fn outstanding(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    fn partial(&self) -> Option<String> {
-        None
-    }
-
-    /// No more than the server allows at the same time, and none once it has announced the end (GOAWAY).
-    fn room(&mut self, depth: usize) -> usize {
-        let outstanding = self.outstanding();
+    fn room(&mut self, outstanding: usize, most: usize) -> usize {
         let State::Open(open) = &mut self.state else { return 0 };
         match open.send.poll_ready(&mut context()) {
             Poll::Ready(Ok(())) => {
-                depth.min(open.connection.max_concurrent_send_streams()).saturating_sub(outstanding)
+                most.min(open.connection.max_concurrent_send_streams().saturating_sub(outstanding))
             }
             _ => 0,
         }
     }
 
-    fn since(&self) -> impl Iterator<Item = (Nanos, usize)> {
-        self.taken().map(|slot| (slot.from, 1))
-    }
-
-    fn oldest(&self) -> Option<Nanos> {
-        self.taken().map(|slot| slot.sent).min()
-    }
-
-    fn overdue(&self, now: Nanos, timeout: Nanos) -> impl Iterator<Item = (Nanos, usize)> {
-        self.taken().filter(move |slot| slot.is_overdue(now, timeout)).map(|slot| (slot.from, 1))
-    }
-
-    fn expire(&mut self, now: Nanos, timeout: Nanos, tally: &mut Tally) -> bool {
-        for slot in 0..self.slots.len() {
-            if self.slots[slot].is_overdue(now, timeout) {
-                tally.timed_out(1, now.saturating_sub(self.slots[slot].from));
-                self.give_back(slot);
-            }
-        }
-        true
-    }
-
-    fn request(&mut self, count: usize, from: Nanos, now: Nanos, messages: &Messages) {
-        for _ in 0..count {
-            let slot = self.free_slot();
-            let place = &mut self.slots[slot];
-            (place.stream, place.from, place.sent) = (Stream::Queued, from, now);
-            self.queued.push(slot);
-        }
-        self.start_queued(messages);
-    }
-
-    fn flush(&mut self, messages: &Messages) -> Result<bool, Failure> {
-        self.start_queued(messages);
-        self.meter.refill();
-        self.poll();
-        Ok(self.meter.is_spent() || matches!(self.state, State::Ended(_)) || !self.woken().is_empty())
-    }
-
-    fn receive(
+    fn request(
         &mut self,
-        _reader: &mut (),
-        _poller: &Poller,
-        _to_the_end: bool,
-        now: Nanos,
-        tally: &mut Tally,
-        heard: &mut bool,
-    ) -> Received {
-        self.meter.refill();
-        loop {
-            self.poll();
-            let woken = std::mem::take(&mut *self.woken());
-            if woken.is_empty() {
-                break;
-            }
-            for slot in woken {
-                self.advance(slot, now, tally, heard);
-            }
+        head: Request<()>,
+        body: Bytes,
+        _context: &mut Context<'_>,
+    ) -> Result<ResponseFuture, Failure> {
+        let State::Open(open) = &mut self.state else { unreachable!("requests follow the opening") };
+        let is_whole = body.is_empty();
+        let (response, mut stream) = open.send.send_request(head, is_whole).map_err(failure)?;
+        if !is_whole {
+            stream.send_data(body, true).map_err(failure)?;
         }
-        tally.bytes += self.meter.take_bytes();
-        match &self.state {
-            State::Ended(failure) => Received::Ended(failure.clone()),
-            _ if self.meter.is_spent() => Received::More,
-            _ => Received::All,
-        }
+        Ok(response)
     }
 
-    fn reset(&mut self, _messages: &Messages) {
-        self.state = State::Closed;
-        self.queued.clear();
-        self.free.clear();
-        self.slots.iter_mut().for_each(|slot| slot.stream = Stream::Free);
-        self.free.extend(0..self.slots.len());
-        self.woken().clear();
+    fn poll_head(
+        response: &mut ResponseFuture,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(u16, RecvStream), Failure>> {
+        Pin::new(response).poll(context).map_err(failure).map_ok(|response| {
+            let (head, body) = response.into_parts();
+            (head.status.as_u16(), body)
+        })
+    }
+
+    fn poll_data(body: &mut RecvStream, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        let polled = body.poll_data(context);
+        if let Poll::Ready(Some(Ok(data))) = &polled {
+            // Fails only for a stream that has ended: nothing more comes on it.
+            let _ = body.flow_control().release_capacity(data.len());
+        }
+        polled.map_err(failure)
+    }
+
+    fn begin_turn(&mut self, turn: Turn) {
+        self.meter.begin(turn);
+    }
+
+    fn poll(&mut self) -> Option<Failure> {
+        let State::Open(open) = &mut self.state else { return None };
+        let Poll::Ready(end) = Pin::new(&mut open.connection).poll(&mut context()) else { return None };
+        // After an announced end the connection itself ends well.
+        let announced = || match open.send.poll_ready(&mut context()) {
+            Poll::Ready(Err(error)) => Some(error),
+            _ => None,
+        };
+        let error = end.err().or_else(announced);
+        Some(error.map_or_else(|| Failure::new(ErrorClass::Closed, "end of the stream"), failure))
+    }
+
+    fn is_spent(&self) -> bool {
+        self.meter.is_spent()
+    }
+
+    fn take_bytes(&mut self) -> u64 {
+        self.meter.take_bytes()
     }
 }
 
@@ -303,130 +189,9 @@ fn unopened(error: h2::Error) -> std::io::Error {
     std::io::Error::new(ErrorKind::InvalidData, format!("the server does not speak HTTP/2 ({error})"))
 }
 
-impl Streams {
-    /// Sends the requests that waited for the connection to open, if it is.
-    fn start_queued(&mut self, messages: &Messages) {
-        let State::Open(open) = &mut self.state else { return };
-        for slot in self.queued.drain(..) {
-            let head = messages.head(self.turn, &mut self.random);
-            self.turn = self.turn.wrapping_add(1);
-            let body = messages.body();
-            let place = &mut self.slots[slot];
-            let is_whole = body.is_empty();
-            let sent = open.send.send_request(head, is_whole).and_then(|(response, mut stream)| {
-                if !is_whole {
-                    stream.send_data(body, true)?;
-                }
-                Ok(response)
-            });
-            place.stream = sent.map_or_else(Stream::Failed, Stream::Head);
-            place.check.begin();
-            // Its first look leaves its waker there.
-            place.waker.wake_by_ref();
-        }
-    }
-
-    fn taken(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().filter(|slot| !matches!(slot.stream, Stream::Free))
-    }
-
-    fn woken(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn free_slot(&mut self) -> usize {
-        self.free.pop().unwrap_or_else(|| {
-            let slot = self.slots.len();
-            let waker = Arc::new(Note { woken: Arc::clone(&self.woken), slot }).into();
-            let check = self.check.clone();
-            self.slots.push(Slot { stream: Stream::Free, from: 0, sent: 0, check, waker });
-            slot
-        })
-    }
-
-    /// Drops the stream of a slot. One that has not ended is reset (CANCEL).
-    fn give_back(&mut self, slot: usize) {
-        self.slots[slot].stream = Stream::Free;
-        self.free.push(slot);
-    }
-
-    /// Reads and writes frames as far as the socket allows.
-    fn poll(&mut self) {
-        let State::Open(open) = &mut self.state else { return };
-        if let Poll::Ready(end) = Pin::new(&mut open.connection).poll(&mut context()) {
-            // After an announced end the connection itself ends well.
-            let announced = || match open.send.poll_ready(&mut context()) {
-                Poll::Ready(Err(error)) => Some(error),
-                _ => None,
-            };
-            self.state = State::Ended(match end.err().or_else(announced) {
-                Some(error) => Failure::new(class(&error), reason(&error)),
-                None => Failure::new(ErrorClass::Closed, "end of the stream"),
-            });
-        }
-    }
-
-    /// Takes what a stream has, and counts its response if that is complete.
-    fn advance(&mut self, slot: usize, now: Nanos, tally: &mut Tally, heard: &mut bool) {
-        let place = &mut self.slots[slot];
-        let latency = now.saturating_sub(place.from);
-        let Some(end) = place.advance() else { return };
-        match end {
-            Ok(status) => {
-                tally.answered(status, judge(status, &self.good, &place.check), 1, latency);
-                *heard = true;
-            }
-            Err(error) => {
-                tally.failed_for(Failure::new(class(&error), reason(&error)), 1);
-            }
-        }
-        self.give_back(slot);
-    }
-}
-
-impl Slot {
-    fn is_overdue(&self, now: Nanos, timeout: Nanos) -> bool {
-        !matches!(self.stream, Stream::Free) && now.saturating_sub(self.sent) > timeout
-    }
-
-    /// Status of the response once it is complete, or why there is none; `None` while it is not, or without a request.
-    fn advance(&mut self) -> Option<Result<u16, h2::Error>> {
-        let mut context = Context::from_waker(&self.waker);
-        loop {
-            match &mut self.stream {
-                Stream::Free | Stream::Queued => return None,
-                Stream::Failed(_) => {
-                    let Stream::Failed(error) = std::mem::replace(&mut self.stream, Stream::Free) else {
-                        unreachable!("it was one")
-                    };
-                    return Some(Err(error));
-                }
-                Stream::Head(response) => match Pin::new(response).poll(&mut context) {
-                    Poll::Pending => return None,
-                    Poll::Ready(Err(error)) => return Some(Err(error)),
-                    Poll::Ready(Ok(response)) => {
-                        let (head, body) = response.into_parts();
-                        self.stream = Stream::Body(head.status.as_u16(), body);
-                    }
-                },
-                Stream::Body(status, body) => match body.poll_data(&mut context) {
-                    Poll::Pending => return None,
-                    Poll::Ready(None) => return Some(Ok(*status)),
-                    Poll::Ready(Some(Err(error))) => return Some(Err(error)),
-                    Poll::Ready(Some(Ok(data))) => {
-                        self.check.feed(&data);
-                        // Fails only for a stream that has ended: nothing more comes on it.
-                        let _ = body.flow_control().release_capacity(data.len());
-                    }
-                },
-            }
-        }
-    }
-}
-
-/// Class of requests whose stream or connection has ended without a response.
-fn class(error: &h2::Error) -> ErrorClass {
-    if error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR) {
+/// Why a request whose stream or connection has ended has no response, in the words of RFC 9113 7 or of the system.
+fn failure(error: h2::Error) -> Failure {
+    let class = if error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR) {
         // The server has not read it (RFC 9113 6.8).
         ErrorClass::Discarded
     } else if error.is_go_away() && !error.is_remote() {
@@ -435,13 +200,6 @@ fn class(error: &h2::Error) -> ErrorClass {
         ErrorClass::Reset
     } else {
         ErrorClass::Closed
-    }
-}
-
-/// The reason in the words of RFC 9113 7, or of the system.
-fn reason(error: &h2::Error) -> String {
-    match error.reason() {
-        Some(reason) => format!("{reason:?}"),
-        None => error.to_string(),
-    }
+    };
+    Failure::new(class, error.reason().map_or_else(|| error.to_string(), |reason| format!("{reason:?}")))
 }

@@ -1,9 +1,13 @@
 //! HTTP/1.1 on one connection: requests that are answered in their order.
 
+use std::rc::Rc;
+
 use rustix::io::Errno;
+use socket2::Socket;
 
 use super::block::Block;
 use super::outgoing::Outgoing;
+use super::peer::Peer;
 use super::reader::Learned;
 use super::response::{Malformed, Parser, Response, Truncated};
 use super::transport::Transport;
@@ -58,8 +62,9 @@ impl Wire for Pipeline {
         }
     }
 
-    fn open(&mut self, transport: Transport) {
-        self.transport = Some(transport);
+    fn open(&mut self, socket: Rc<Socket>, peer: &Peer) -> std::io::Result<()> {
+        self.transport = Some(Transport::new(socket, peer.tls.as_ref())?);
+        Ok(())
     }
 
     fn greet(&mut self) -> Result<bool, Unopened> {

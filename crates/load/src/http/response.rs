@@ -286,9 +286,9 @@ impl Parser {
             return Err("head above 300 KiB");
         }
         // Detect garbage by its first bytes, not when the connection times out.
-        let start = self.head.iter().chain(&input[..part]).take(7);
-        if !start.eq(b"HTTP/1.".iter().take(self.head.len() + part)) {
-            return Err("not an HTTP/1 response");
+        let start = self.head.iter().chain(&input[..part]).take(5);
+        if !start.eq(b"HTTP/".iter().take(self.head.len() + part)) {
+            return Err("not an HTTP response");
         }
         if end.is_none() || !self.head.is_empty() {
             self.head.extend_from_slice(&input[..part]);

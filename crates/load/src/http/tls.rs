@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use quinn_proto::crypto::rustls::QuicClientConfig;
 use rustix::io::Errno;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
@@ -42,6 +43,12 @@ impl Setup {
         };
         config.alpn_protocols = vec![protocol.to_vec()];
         Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// The settings as QUIC takes them, with its name of the server.
+    pub(super) fn quic(&self) -> std::io::Result<(quinn_proto::ClientConfig, String)> {
+        let config = QuicClientConfig::try_from(Arc::clone(&self.config)).map_err(std::io::Error::other)?;
+        Ok((quinn_proto::ClientConfig::new(Arc::new(config)), self.name.to_str().into_owned()))
     }
 }
 

@@ -1,8 +1,13 @@
-//! What a connection carries: pipelined requests of HTTP/1.1, or the streams of HTTP/2.
+//! What a connection carries: pipelined requests of HTTP/1.1, or the streams of HTTP/2 and HTTP/3.
 //!
 //! The engine decides what to send and when; a wire knows what is outstanding and what has arrived.
 
-use super::transport::Transport;
+use std::rc::Rc;
+use std::time::Duration;
+
+use socket2::Socket;
+
+use super::peer::Peer;
 use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
 use crate::poller::Poller;
@@ -34,12 +39,22 @@ pub(super) trait Wire: Sized {
     /// That of connection `number` of the session, closed.
     fn new(number: usize, spec: &Spec, requests: &Self::Requests) -> Self;
 
-    /// Takes a connection that is being opened.
-    fn open(&mut self, transport: Transport);
+    /// Takes a socket that is connecting to `peer`. Fails if the TLS settings do not allow a connection.
+    fn open(&mut self, socket: Rc<Socket>, peer: &Peer) -> std::io::Result<()>;
 
-    /// Continues opening above the transport, as far as it allows; true once requests can be sent. May only be called
+    /// Continues opening above the socket, as far as it allows; true once requests can be sent. May only be called
     /// once the socket is connected.
     fn greet(&mut self) -> Result<bool, Unopened>;
+
+    /// True if nothing at all has come from the server, not even that it accepts connections.
+    fn is_silent(&self) -> bool {
+        false
+    }
+
+    /// Time from now after which it has to be read without an event.
+    fn alarm(&mut self) -> Option<Duration> {
+        None
+    }
 
     /// True if TLS resumed an earlier session.
     fn is_resumed(&self) -> bool;
@@ -52,6 +67,11 @@ pub(super) trait Wire: Sized {
 
     /// Requests that can be added, if at most `depth` may be outstanding.
     fn room(&mut self, depth: usize) -> usize;
+
+    /// Requests that the server allows at the same time, if it has not allowed as many as were asked for.
+    fn allowed(&self) -> Option<usize> {
+        None
+    }
 
     /// Start of the latency of the outstanding requests, with counts.
     fn since(&self) -> impl Iterator<Item = (Nanos, usize)>;

@@ -206,8 +206,10 @@ impl DnsTalk {
 /// Judges a datagram as a response to the query of a path such as `/example.com?type=AAAA`: a good response
 /// has no class; `None` is not a response to it. Its id is ignored.
 pub fn dns_answer(datagram: &[u8], path: &str) -> Option<Option<ErrorClass>> {
-    let failure = judge(datagram, &path.parse::<DnsQuestion>().ok()?.wire, &Rcodes::default())?;
-    Some(failure.map(|failure| failure.class))
+    Some(match judge(datagram, &path.parse::<DnsQuestion>().ok()?.wire, &Rcodes::default())? {
+        Judgement::Whole(failure) => failure.map(|failure| failure.class),
+        Judgement::CutOff => Some(ErrorClass::Truncated),
+    })
 }
 
 /// Returns the query, of those numbered `waiting` or before them, that a datagram answers; a query's number
@@ -217,13 +219,21 @@ pub fn hear_name_server(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
     let spec = Spec::new("dns://h/".parse().expect("a URL"));
     let mut dns = DnsTalk::new(&spec, vec![question("/a.example"), question("/b.example?type=AAAA")], 0, 0);
     match dns.hear(0, waiting, datagram, 0) {
-        Heard::Answer(number, _) => Some(number),
+        Heard::Answer(number, _) | Heard::CutOff(number) => Some(number),
         _ => None,
     }
 }
 
+/// Meaning of a response.
+enum Judgement {
+    /// It has all that there is; a bad one has a failure.
+    Whole(Option<Failure>),
+    /// A good one that did not fit.
+    CutOff,
+}
+
 /// Judges a response to the query in `asked`; `None` if it is not a response to it.
-fn judge(answer: &[u8], asked: &[u8], good: &Rcodes) -> Option<Option<Failure>> {
+fn judge(answer: &[u8], asked: &[u8], good: &Rcodes) -> Option<Judgement> {
     let word = |at: usize| Some(u16::from_be_bytes(*answer.get(at..)?.first_chunk()?));
     let (flags, questions) = (word(2)?, word(4)?);
     let rcode = flags & RCODE;
@@ -245,15 +255,15 @@ fn judge(answer: &[u8], asked: &[u8], good: &Rcodes) -> Option<Option<Failure>> 
         _ => return None,
     }
     let class = match rcode {
-        _ if good.has(rcode) && flags & CUT_OFF == 0 => return Some(None),
-        _ if good.has(rcode) => ErrorClass::Truncated,
+        _ if good.has(rcode) && flags & CUT_OFF == 0 => return Some(Judgement::Whole(None)),
+        _ if good.has(rcode) => return Some(Judgement::CutOff),
         2 => ErrorClass::Servfail,
         3 => ErrorClass::Nxdomain,
         5 => ErrorClass::Refused,
         _ => ErrorClass::OtherRcode,
     };
     let reason = (class == ErrorClass::OtherRcode).then(|| rcode::name(rcode));
-    Some(Some(Failure { class, reason }))
+    Some(Judgement::Whole(Some(Failure { class, reason })))
 }
 
 impl Talk for DnsTalk {
@@ -278,7 +288,8 @@ impl Talk for DnsTalk {
         let id = u16::from_be_bytes(*id) ^ self.salt;
         let Some(number) = number_of(u64::from(id), 16, &waiting) else { return Heard::Foreign };
         match judge(datagram, self.question(flow, number), &self.good) {
-            Some(failure) => Heard::Answer(number, failure),
+            Some(Judgement::Whole(failure)) => Heard::Answer(number, failure),
+            Some(Judgement::CutOff) => Heard::CutOff(number),
             None => Heard::Foreign,
         }
     }
@@ -330,7 +341,6 @@ mod tests {
             (3, Some(ErrorClass::Nxdomain)),
             (5, Some(ErrorClass::Refused)),
             (1, Some(ErrorClass::OtherRcode)),
-            (CUT_OFF, Some(ErrorClass::Truncated)),
         ] {
             let bytes = answer(&mut dns, 65_537, flags);
             let heard = dns.hear(0, 65_530..65_540, &bytes, 0);
@@ -338,6 +348,8 @@ mod tests {
             let failure = class.map(|class| Failure { class, reason });
             assert_eq!(heard, Heard::Answer(65_537, failure), "{flags:x}");
         }
+        let cut_off = answer(&mut dns, 65_537, CUT_OFF);
+        assert_eq!(dns.hear(0, 65_530..65_540, &cut_off, 0), Heard::CutOff(65_537));
         let mut other_case = answer(&mut dns, 2, 0);
         other_case[13] = b'A';
         assert_eq!(dns.hear(0, 0..4, &other_case, 0), Heard::Answer(2, None));
@@ -380,7 +392,7 @@ mod tests {
         };
         for (flags, heard) in [
             (3, Heard::Answer(0, None)),
-            (3 | CUT_OFF, failure(ErrorClass::Truncated, None)),
+            (3 | CUT_OFF, Heard::CutOff(0)),
             (0, failure(ErrorClass::OtherRcode, Some("NOERROR"))),
             (2, failure(ErrorClass::Servfail, None)),
             (11, failure(ErrorClass::OtherRcode, Some("RCODE11"))),

@@ -1,5 +1,6 @@
 //! Requests and responses of one thread: a fixed number outstanding on each flow, or a fixed schedule.
 
+mod fallback;
 mod opening;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
+use self::fallback::Fallback;
 use super::flow::{Echoed, Window};
 use super::flow_sockets;
 use super::talk::{Heard, Talk};
@@ -50,6 +52,8 @@ pub(crate) struct Exchange {
     schedule: Option<Schedule>,
     running: bool,
     flows: Vec<Flow>,
+    /// Requests that go over TCP; in the poller they follow the flows.
+    fallbacks: Vec<Option<Fallback>>,
     /// Open loop: the next flow in turn.
     turn: usize,
     /// Open loop: a request is due, and no flow may send it.
@@ -91,6 +95,7 @@ impl Exchange {
             schedule: None,
             running: false,
             flows,
+            fallbacks: Vec::new(),
             turn: 0,
             stuck: false,
             is_behind: false,
@@ -149,6 +154,7 @@ impl Exchange {
         let flow = &mut self.flows[index];
         // Responses whose latency counts from the same moment.
         let (mut same, mut since) = (0, 0);
+        let mut cut_off = Vec::new();
         for datagram in train.split(&self.buffer[..train.length]) {
             match self.talk.hear(index, flow.window.waiting(), datagram, now) {
                 Heard::Answer(number, failure) => match flow.window.echoed(number) {
@@ -171,6 +177,10 @@ impl Exchange {
                     Echoed::Late => tally.datagrams.surplus += 1,
                     Echoed::Never => tally.event(Event::Stray),
                 },
+                Heard::CutOff(number) => {
+                    tally.unreached = 0;
+                    cut_off.push(number);
+                }
                 Heard::Handshake => tally.datagrams.handshakes += 1,
                 Heard::Surplus => tally.datagrams.surplus += 1,
                 Heard::Refused(reason) => tally.refused_flow(reason),
@@ -178,6 +188,7 @@ impl Exchange {
             }
         }
         tally.complete_all(same, now.saturating_sub(since));
+        cut_off.into_iter().for_each(|number| self.fall_back(index, number, tally));
     }
 
     /// Closed loop: sends until the flow has its number outstanding.
@@ -308,7 +319,10 @@ impl Engine for Exchange {
         self.poller.wait(now, until, due == Some(until), &mut tally.spun);
         for event in 0..self.poller.len() {
             if let Some(Ready { index, .. }) = self.poller.ready(event) {
-                self.receive(index, tally);
+                match index.checked_sub(self.flows.len()) {
+                    Some(place) => self.proceed(place, tally),
+                    None => drop(self.receive(index, tally)),
+                }
             }
         }
         self.send_due(tally);
@@ -325,6 +339,7 @@ impl Engine for Exchange {
                 }
                 self.supply(index, tally);
             }
+            self.drop_overdue_fallbacks();
             self.next_sweep = now + sweep_period(self.timeout);
         }
     }

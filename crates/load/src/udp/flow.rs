@@ -78,6 +78,12 @@ impl Window {
         Echoed::Answer(from)
     }
 
+    /// True if the datagram of that number is unanswered.
+    pub(super) fn is_open(&self, sequence: u64) -> bool {
+        let index = sequence.checked_sub(self.base).and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| self.slots.get(index)).is_some_and(|slot| slot.open)
+    }
+
     /// Gives up the oldest unanswered datagram, and returns the start of its latency; `None` without one.
     pub(super) fn give_up_oldest(&mut self) -> Option<Nanos> {
         // `trim` keeps an open slot in front.

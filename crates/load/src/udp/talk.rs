@@ -11,6 +11,8 @@ use crate::reasons::Failure;
 pub(super) enum Heard {
     /// The response to the request of that number in its flow; a bad one has a failure.
     Answer(u64, Option<Failure>),
+    /// The response to that request did not fit into a datagram: it has to be asked for over TCP.
+    CutOff(u64),
     /// The flow may send requests from now on.
     Handshake,
     /// The flow's request to be admitted was refused, for this reason.

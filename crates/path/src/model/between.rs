@@ -43,7 +43,9 @@ impl Rates {
             _ if masked.is_some() => (&unknown, &unknown),
             (Fact::Known(before), Fact::Known(after)) => (before, after),
             (Fact::Known(_), times) | (times, _) => {
-                return Err(IntervalError::NoTimes(gap("CPU times", times).unwrap_or_default()));
+                return Err(IntervalError::NoTimes(
+                    gap(("CPU times", "/proc/stat"), times).unwrap_or_default(),
+                ));
             }
         };
         if masked.is_none() && before == after && seconds >= TICKS_FOR_SURE {
@@ -120,18 +122,18 @@ fn masked(counters: &Counters) -> Option<String> {
 fn gaps(counters: &Counters, masked: Option<&str>) -> Vec<String> {
     let gaps = [
         masked.map(|why| format!("CPU times: {why}")),
-        gap("softirq counts", &counters.cpus),
-        gap("packets by CPU", &counters.softnet),
-        gap("interrupt counts", &counters.interrupts),
+        gap(("softirq counts", "/proc/softirqs"), &counters.cpus),
+        gap(("packets by CPU", "/proc/net/softnet_stat"), &counters.softnet),
+        gap(("interrupt counts", "/proc/interrupts"), &counters.interrupts),
     ];
     gaps.into_iter().flatten().collect()
 }
 
-fn gap<T>(what: &str, fact: &Fact<T>) -> Option<String> {
+fn gap<T>((what, file): (&str, &str), fact: &Fact<T>) -> Option<String> {
     match fact {
         Fact::Known(_) => None,
         Fact::NotAsked => Some(format!("{what}: not queried")),
-        Fact::Unsupported => Some(format!("{what}: not supported by this kernel")),
+        Fact::Unsupported => Some(format!("{what}: {file} is missing")),
         Fact::Denied(need) => Some(format!("{what}: needs {need}")),
         Fact::Broken(why) => Some(format!("{what}: {why}")),
     }
@@ -294,7 +296,7 @@ mod tests {
         let rates = Rates::between(&a, &b).expect("an interval");
         assert_eq!(rates.cpus[0].packets, 10.0);
         assert_eq!((rates.cpus[0].softirq, rates.cpus[0].idle), (0.5, 0.5));
-        assert_eq!(rates.gaps, ["interrupt counts: not supported by this kernel"]);
+        assert_eq!(rates.gaps, ["interrupt counts: /proc/interrupts is missing"]);
     }
 
     /// Idle vectors are left out, and the network's have fields of their own.

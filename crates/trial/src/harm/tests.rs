@@ -104,7 +104,7 @@ fn cpu_time_is_a_price() {
     let record = trial(name::THROUGHPUT, &[FASTER, (name::MACHINE_CPU, 15.0, 21.0, 0.03)]);
     let (verdict, advice, reason) = told(&record);
     assert_eq!((verdict, advice), (Verdict::Helps, Advice::Keep));
-    assert!(reason.contains("cost: machine CPU per unit of work +4"), "{reason}");
+    assert!(reason.contains("cost: CPU time per packet +4"), "{reason}");
 }
 
 #[test]

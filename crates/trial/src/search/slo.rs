@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use rxlab_base::serde_as_text;
-use rxlab_base::units::{format_duration, parse_duration};
+use rxlab_base::units::{format_duration, parse_duration, parse_share};
 
 /// A figure that an SLO limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,11 +71,10 @@ impl FromStr for Limit {
         let (name, below) = text.split_once('<').ok_or_else(bad)?;
         let (name, below) = (name.trim(), below.trim());
         if name == "errors" {
-            let percent = below.strip_suffix('%').ok_or_else(bad)?;
-            let number = percent.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            let percent: f64 = percent.parse().ok().filter(|_| number).ok_or_else(bad)?;
-            let sensible = (0.0001..=100.0).contains(&percent);
-            return sensible.then_some(Self { on: Limited::Errors, below: percent / 100.0 }).ok_or_else(bad);
+            // A number alone may be a count or a percentage.
+            let percentage = Some(below).filter(|below| below.ends_with('%')).ok_or_else(bad)?;
+            let share = parse_share(percentage).ok().filter(|share| *share >= 1e-6).ok_or_else(bad)?;
+            return Ok(Self { on: Limited::Errors, below: share });
         }
         let (_, q) = QUANTILES.iter().find(|(known, _)| *known == name).ok_or_else(bad)?;
         let below = parse_duration(below).ok().filter(|time| !time.is_zero()).ok_or_else(bad)?;

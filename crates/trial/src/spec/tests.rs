@@ -55,9 +55,13 @@ fn exactly_one_change_and_one_workload() {
     let two = LIVE.replace("live = true", "live = true\ncommand = \"true\"");
     assert_eq!(Spec::parse(&two), Err(SpecError::Workload));
     let half = LIVE.replace("set = [\"rps eth0/rx-0 = 2-7\"]", "a = \"true\"");
-    assert_eq!(Spec::parse(&half), Err(SpecError::Change));
+    let wrong =
+        |text: &str, which: &str| assert_eq!(Spec::parse(text), Err(SpecError::Change(which.to_owned())));
+    wrong(&half, "has `a` without `b`");
     let none = LIVE.replace("set = [\"rps eth0/rx-0 = 2-7\"]", "");
-    assert_eq!(Spec::parse(&none), Err(SpecError::Change));
+    wrong(&none, "has no change");
+    let two = LIVE.replace("[\"rps eth0/rx-0 = 2-7\"]", "[\"rps eth0/rx-0 = 2-7\"]\nplan = \"a.toml\"");
+    wrong(&two, "has several changes (set, plan)");
 }
 
 /// A guard that cannot trip was once accepted.

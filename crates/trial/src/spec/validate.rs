@@ -23,9 +23,9 @@ pub enum SpecError {
     /// The name becomes part of a directory name.
     #[error("invalid name `{0}`: must be 1 to 40 letters, digits, `-`, `_`, `+` or `.`")]
     Name(String),
-    /// `[change]` has no change, or several.
-    #[error("[change] needs exactly one of: `set` or `against` or both, `plan`, `a` together with `b`")]
-    Change,
+    /// `[change]` has no change, several, or half of one: which.
+    #[error("[change] {0}: needs exactly one of: `set` or `against` or both, `plan`, `a` together with `b`")]
+    Change(String),
     /// `[[factor]]` or `[[arm]]` does not describe a trial in blocks.
     #[error("[[{0}]] {1}")]
     Named(&'static str, String),
@@ -184,13 +184,19 @@ impl Spec {
         let commands = match (&change.a, &change.b) {
             (Some(_), Some(_)) => true,
             (None, None) => false,
-            _ => return Err(SpecError::Change),
+            (a, _) => {
+                let (given, lacking) = if a.is_some() { ("a", "b") } else { ("b", "a") };
+                return Err(SpecError::Change(format!("has `{given}` without `{lacking}`")));
+            }
         };
         let settings = !change.set.is_empty() || !change.against.is_empty();
-        if usize::from(settings) + usize::from(change.plan.is_some()) + usize::from(commands) != 1 {
-            return Err(SpecError::Change);
+        let all = [("set", settings), ("plan", change.plan.is_some()), ("a and b", commands)];
+        let given: Vec<&str> = all.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+        match given.as_slice() {
+            [_] => Ok(()),
+            [] => Err(SpecError::Change("has no change".to_owned())),
+            several => Err(SpecError::Change(format!("has several changes ({})", several.join(", ")))),
         }
-        Ok(())
     }
 
     /// Checks the factors or the arms of a trial in blocks.

@@ -21,7 +21,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn new(result: &'a MetricResult) -> Self {
+    fn new(result: &'a MetricResult, (call, tone): (&'static str, Tone)) -> Self {
         let better = match result.metric.better {
             Better::Higher => "higher is better",
             Better::Lower => "lower is better",
@@ -30,20 +30,26 @@ impl<'a> Row<'a> {
             title: result.metric.title.clone(),
             note: better.to_owned(),
             effect: result.effect.as_ref(),
-            call: words::call(result.call),
-            tone: words::call_tone(result.call),
+            call,
+            tone,
         }
+    }
+
+    /// The metric that decides.
+    fn deciding(result: &'a MetricResult) -> Self {
+        Self::new(result, (words::call(result.call), words::call_tone(result.call)))
     }
 
     /// The effect in one of several trials.
     pub(super) fn named(title: &str, note: String, result: &'a MetricResult) -> Self {
-        Self { title: title.to_owned(), note, ..Self::new(result) }
+        Self { title: title.to_owned(), note, ..Self::deciding(result) }
     }
 }
 
 /// One row per metric: title, interval on a common axis, figures.
 pub(super) fn plot(m: &mut Markup, results: &[MetricResult], margin: f64) {
-    rows(m, &results.iter().map(Row::new).collect::<Vec<_>>(), margin);
+    let each = results.iter().zip(words::calls(results, margin));
+    rows(m, &each.map(|(result, call)| Row::new(result, call)).collect::<Vec<_>>(), margin);
 }
 
 /// The change of the primary metric from arm A: in the trial, then at each checkpoint.
@@ -52,7 +58,7 @@ pub(super) fn timeline(m: &mut Markup, record: &TrialRecord, checkpoints: &[Chec
     let trial = primary.map(|primary| Row {
         title: "In the trial".to_owned(),
         note: record.started.clone(),
-        ..Row::new(primary)
+        ..Row::deciding(primary)
     });
     let checkpoints = checkpoints.iter().map(|checkpoint| Row {
         title: words::later(record, checkpoint),

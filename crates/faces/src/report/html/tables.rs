@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::report::document::Trial;
-use crate::report::{probe_words, words};
+use crate::report::probe_words;
+use crate::report::words::{self, Tone};
 use rxlab_base::number;
+use rxlab_trial::outcome;
 use rxlab_trial::record::{Effect, MetricResult, TrialRecord};
 use rxlab_trial::spec::Kind;
 
@@ -95,7 +97,7 @@ pub(super) fn checkpoints(m: &mut Markup, trial: &Trial) {
 }
 
 /// One row per metric with all its results.
-pub(super) fn metrics(m: &mut Markup, results: &[MetricResult]) {
+pub(super) fn metrics(m: &mut Markup, results: &[MetricResult], margin: f64) {
     let headings = |m: &mut Markup| {
         m.leaf("th", &[("scope", "col")], "Metric");
         for head in FIGURES {
@@ -103,19 +105,21 @@ pub(super) fn metrics(m: &mut Markup, results: &[MetricResult]) {
         }
         m.leaf("th", &[("scope", "col")], "Effect");
     };
-    table(m, headings, |m| results.iter().for_each(|result| metric(m, result)));
+    let calls = words::calls(results, margin);
+    table(m, headings, |m| results.iter().zip(calls).for_each(|(result, call)| metric(m, result, call)));
 }
 
-fn metric(m: &mut Markup, result: &MetricResult) {
+fn metric(m: &mut Markup, result: &MetricResult, (call, tone): (&'static str, Tone)) {
     let dash = || "\u{2013}".to_owned();
     let effect = result.effect.as_ref();
     let measured = result.pairs > 0;
     let mean = |value: f64| if measured { number::value(value) } else { dash() };
+    let (a, b) = outcome::means(result);
     let figures = [
-        mean(result.mean_a),
-        mean(result.mean_b),
+        mean(a),
+        mean(b),
         effect.map_or_else(dash, Effect::estimate),
-        effect.map_or_else(dash, |effect| effect.interval().unwrap_or_else(|| "no bound yet".to_owned())),
+        effect.map_or_else(dash, |effect| effect.interval().unwrap_or_else(|| "too early".to_owned())),
         result.p.map_or_else(dash, |p| if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }),
         result.detectable.map_or_else(dash, number::share),
         number::grouped(result.pairs as u64),
@@ -132,8 +136,7 @@ fn metric(m: &mut Markup, result: &MetricResult) {
         for (head, figure) in FIGURES.iter().zip(figures) {
             m.leaf("td", &[("class", "number"), ("data-head", head)], &typeset(&figure));
         }
-        let class = tone_class(words::call_tone(result.call));
-        m.leaf("td", &[("class", class), ("data-head", "Effect")], words::call(result.call));
+        m.leaf("td", &[("class", tone_class(tone)), ("data-head", "Effect")], call);
     });
 }
 

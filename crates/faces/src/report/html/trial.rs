@@ -26,7 +26,7 @@ pub(super) fn article(m: &mut Markup, trial: &Trial, cells: usize, program: Opti
         );
         figure(m, "Effects", &caption, |m| {
             effects::plot(m, results, record.margin);
-            tables::behind(m, "Metrics as a table", |m| tables::metrics(m, results));
+            tables::behind(m, "Metrics as a table", |m| tables::metrics(m, results, record.margin));
         });
     }
     later(m, trial);

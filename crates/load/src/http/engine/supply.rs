@@ -29,6 +29,9 @@ impl<W: Wire> HttpEngine<W> {
             Phase::Connecting { .. } | Phase::Greeting { .. } => false,
         };
         let room = connection.wire.room(self.depth);
+        if let Some(allowed) = connection.wire.allowed() {
+            tally.streams_allowed = Some(allowed);
+        }
         if room == 0 || !self.running || !ready {
             return;
         }
@@ -102,8 +105,9 @@ impl<W: Wire> HttpEngine<W> {
         match self.connections[index].wire.flush(&self.requests) {
             Ok(false) => {}
             Ok(true) => self.unread.push(index),
-            Err(failure) => self.refused(index, failure, now, tally),
+            Err(failure) => return self.refused(index, failure, now, tally),
         }
+        self.set_alarm(index);
     }
 
     /// Sends the requests that are due, as far as connections are free.
@@ -282,7 +286,11 @@ impl<W: Wire> HttpEngine<W> {
             }
             let late = |class| Failure::new(class, "no answer within the timeout");
             let failure = match self.connections[index].phase {
-                Phase::Greeting { .. } if self.peer.tls.is_some() => late(ErrorClass::Tls),
+                Phase::Greeting { .. }
+                    if self.peer.tls.is_some() && !self.connections[index].wire.is_silent() =>
+                {
+                    late(ErrorClass::Tls)
+                }
                 Phase::Connecting { .. } | Phase::Greeting { .. } => late(ErrorClass::Connect),
                 Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout.into(),
             };

@@ -8,12 +8,13 @@ use std::task::{Context, Poll};
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::http::streams::Turn;
 use crate::http::transport::Transport;
 
 /// Reads of one connection before the others get their turn.
 const READS_PER_TURN: usize = 64;
 
-/// What was read of a connection, and how often it may be read before the others get their turn.
+/// What was read of a connection, and how often it may still be read in this turn.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meter(Rc<Count>);
 
@@ -21,17 +22,31 @@ pub(super) struct Meter(Rc<Count>);
 struct Count {
     bytes: Cell<u64>,
     left: Cell<usize>,
+    /// The last of the reads found something, so that there may be more.
+    is_spent: Cell<bool>,
+    /// A read that does not fill its buffer may be the last of the turn.
+    may_stop: Cell<bool>,
 }
 
 impl Meter {
     /// Begins a turn.
-    pub(super) fn refill(&self) {
-        self.0.left.set(READS_PER_TURN);
+    pub(super) fn begin(&self, turn: Turn) {
+        self.0.left.set(if turn == Turn::Write { 0 } else { READS_PER_TURN });
+        self.0.is_spent.set(false);
+        self.0.may_stop.set(turn == Turn::Read);
     }
 
     /// True if this turn may not read any more, though there may be something.
     pub(super) fn is_spent(&self) -> bool {
-        self.0.left.get() == 0
+        self.0.is_spent.get()
+    }
+
+    fn count(&self, length: usize, is_short: bool) {
+        let count = &*self.0;
+        count.bytes.set(count.bytes.get() + length as u64);
+        let is_last = is_short && count.may_stop.get();
+        count.left.set(if is_last { 0 } else { count.left.get() - 1 });
+        count.is_spent.set(!is_last && count.left.get() == 0);
     }
 
     /// Bytes read since the last call.
@@ -70,14 +85,13 @@ impl AsyncRead for Channel {
         _context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        let left = self.meter.0.left.get();
-        if left == 0 {
+        if self.meter.0.left.get() == 0 {
             return Poll::Pending;
         }
+        let room = buffer.remaining();
         let read = polled(|| self.transport.read(buffer.initialize_unfilled()));
         read.map_ok(|length| {
-            self.meter.0.left.set(left - 1);
-            self.meter.0.bytes.set(self.meter.0.bytes.get() + length as u64);
+            self.meter.count(length, length < room && self.transport.is_empty_after_a_short_read());
             buffer.advance(length);
         })
     }

@@ -74,7 +74,7 @@ fn a_fault_says_where_and_shows_the_bytes() {
     };
     for size in [1, 7, 1_000] {
         let ssh = fault("SSH-2.0-OpenSSH_9.2\r\n", size);
-        assert!(ssh.starts_with("not an HTTP/1 response at byte 0; it begins `S"), "{ssh}");
+        assert!(ssh.starts_with("not an HTTP response at byte 0; it begins `S"), "{ssh}");
         let good = "HTTP/1.1 100 Continue\r\n\r\n";
         let field = fault(&format!("{good}HTTP/1.1 200 OK\r\nA: \0b\r\n\r\n"), size);
         assert_eq!(field, r"invalid field value at byte 20; it begins `HTTP/1.1 200 OK\r\nA: \x00b\r\n\r\n`");
@@ -101,6 +101,10 @@ fn what_other_clients_take_is_taken() {
     ] {
         let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nok");
         assert_eq!(whole(&text.repeat(2)), (vec![ok(false); 2], Ok(None)), "{fields}");
+    }
+    for line in ["HTTP/1.1  200 OK", "HTTP/1.2 200 OK", "HTTP/2.0 200 OK", "HTTP/2 200 OK"] {
+        let text = format!("{line}\r\nContent-Length: 2\r\n\r\nok");
+        assert_eq!(whole(&text.repeat(2)), (vec![ok(false); 2], Ok(None)), "{line}");
     }
     let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
     assert_eq!(whole(&chunks.repeat(2)), (vec![ok(false); 2], Ok(None)));
@@ -202,7 +206,7 @@ fn lies_and_garbage() {
     ] {
         assert_eq!(head(bad), (vec![], Err("malformed")), "{bad:?}");
     }
-    for bad in ["SSH-2.0", "\r\n", "HTTP/2 200", "HTTP/1.1 101 Switching\r\n\r\n", "HTTP/1.1 099 x\r\n\r\n"] {
+    for bad in ["SSH-2.0", "\r\n", "HTTX/2 200", "HTTP/1.1 101 Switching\r\n\r\n", "HTTP/1.1 099 x\r\n\r\n"] {
         assert_eq!(whole(bad), (vec![], Err("malformed")), "{bad:?}");
     }
     let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(310_000));

@@ -45,7 +45,7 @@ impl Exchange {
             match socket.recv(&mut self.buffer) {
                 Ok(length) => {
                     let heard = self.talk.hear(0, 0..1, &self.buffer[..length], now);
-                    if matches!(heard, Heard::Answer(0, _)) {
+                    if matches!(heard, Heard::Answer(0, _) | Heard::CutOff(0)) {
                         return Ok(());
                     }
                     heard_other = Some(strange(&self.buffer[..length]));

@@ -1,4 +1,4 @@
-//! Requests of a spec as HTTP/2 sends them.
+//! Requests of a spec as HTTP/2 and HTTP/3 send them.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue};
@@ -10,7 +10,7 @@ use crate::http::outgoing::SEED;
 use crate::http::template::Template;
 use crate::spec::Spec;
 
-/// Fields of a connection, which HTTP/2 does not have (RFC 9113 8.2.2).
+/// Fields of a connection, which HTTP/2 and HTTP/3 do not have (RFC 9113 8.2.2, RFC 9114 4.2).
 const OF_A_CONNECTION: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "upgrade", "te"];
 
 /// All requests of a load, in turn.
@@ -29,19 +29,21 @@ enum Target {
 }
 
 impl Messages {
-    /// Checks what is particular to HTTP/2.
+    /// Checks what is particular to them.
     pub(in crate::http) fn check(spec: &Spec) -> Result<(), SpecError> {
         let is_banned = |name: &str| OF_A_CONNECTION.iter().any(|banned| name.eq_ignore_ascii_case(banned));
         refuse_if(
             spec.headers.iter().any(|header| is_banned(header.name())),
-            "HTTP/2 has no fields of a connection: leave out Connection, Keep-Alive, Upgrade and TE",
+            "HTTP/2 and HTTP/3 have no fields of a connection: leave out Connection, Keep-Alive, Upgrade and TE",
         )?;
+        refuse_if(spec.no_keepalive, "--no-keepalive is for HTTP/1.1 only")?;
+        refuse_if(!spec.targets.is_empty(), "--targets is for HTTP/1.1 only")?;
         let origin = origin(spec);
         for path in spec.all_paths() {
             let (mut text, template) = (origin.clone().into_bytes(), Template::parse(path)?);
             template.fill(&mut Random::new(0), &mut text);
             if Uri::try_from(text).is_err() {
-                return range("paths", "valid in HTTP/2".to_owned(), path.clone());
+                return range("paths", format!("valid in {}", spec.http_version), path.clone());
             }
         }
         Ok(())

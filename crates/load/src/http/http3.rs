@@ -1,0 +1,268 @@
+//! HTTP/3 on one connection (RFC 9114): the frames of the `h3` crate over the QUIC of `quinn-proto`.
+//!
+//! Neither has sockets, clocks or a runtime here: what they would do in the background is done when the engine polls.
+
+mod handles;
+mod link;
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use h3::ConnectionState;
+use h3::client::{Connection, RequestStream, SendRequest};
+use h3::error::{Code, ConnectionError, StreamError};
+use http::Request;
+use socket2::Socket;
+
+use self::handles::{Handle, Receiving};
+use self::link::Link;
+use super::peer::Peer;
+use super::streams::{Carrier, Turn};
+use super::wire::Unopened;
+use crate::error_class::ErrorClass;
+use crate::reasons::Failure;
+
+pub(super) struct Http3 {
+    link: Handle,
+    state: State,
+}
+
+enum State {
+    /// The handshake of QUIC and TLS.
+    Greeting,
+    Opening(Work<Result<Open, ConnectionError>>),
+    Open(Open),
+}
+
+struct Open {
+    connection: Connection<Handle, Bytes>,
+    send: SendRequest<Handle, Bytes>,
+}
+
+type Work<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// A request that is being sent, while its response may begin already.
+pub(super) struct Head {
+    link: Handle,
+    work: Work<Result<(u16, Rest), StreamError>>,
+    /// What the work gave when the request was sent.
+    early: Option<Result<(u16, Rest), StreamError>>,
+}
+
+pub(super) struct Body {
+    link: Handle,
+    rest: Rest,
+}
+
+/// What is left of a request once its response has begun.
+struct Rest {
+    /// The body of the request; the outcome no longer counts.
+    sending: Option<Work<Result<(), StreamError>>>,
+    receiving: RequestStream<Receiving, Bytes>,
+}
+
+/// The connection itself is polled whenever it can go on: its socket was ready, its timer was due, or something was sent.
+fn context() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+impl Carrier for Http3 {
+    type Head = Head;
+    type Body = Body;
+
+    fn new(socket: Rc<Socket>, peer: &Peer) -> std::io::Result<Self> {
+        let link = Handle(Rc::new(RefCell::new(Link::new(socket, peer)?)));
+        Ok(Self { link, state: State::Greeting })
+    }
+
+    fn greet(&mut self) -> Result<bool, Unopened> {
+        self.link.0.borrow_mut().poll();
+        if let Some(end) = &self.link.0.borrow().end {
+            return Err(end.unopened());
+        }
+        if matches!(self.state, State::Greeting) && self.link.0.borrow().is_connected {
+            let link = self.link.clone();
+            self.state = State::Opening(Box::pin(async move {
+                let mut builder = h3::client::builder();
+                let (connection, send) = builder.send_grease(false).build(link).await?;
+                Ok(Open { connection, send })
+            }));
+        }
+        let State::Opening(opening) = &mut self.state else {
+            return Ok(matches!(self.state, State::Open(_)));
+        };
+        match opening.as_mut().poll(&mut context()) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Ok(open)) => {
+                self.state = State::Open(open);
+                self.link.0.borrow_mut().poll();
+                Ok(true)
+            }
+            Poll::Ready(Err(error)) => {
+                let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string());
+                Err((ErrorClass::Garbage, error))
+            }
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        !self.link.0.borrow().has_heard()
+    }
+
+    /// Sessions are not resumed over QUIC.
+    fn is_resumed(&self) -> bool {
+        false
+    }
+
+    fn room(&mut self, _outstanding: usize, most: usize) -> usize {
+        match &self.state {
+            State::Open(open) if !open.send.is_closing() => self.link.0.borrow_mut().open_ahead(most),
+            _ => 0,
+        }
+    }
+
+    fn request(
+        &mut self,
+        head: Request<()>,
+        body: Bytes,
+        context: &mut Context<'_>,
+    ) -> Result<Head, Failure> {
+        let State::Open(open) = &self.state else { unreachable!("requests follow the opening") };
+        let mut work: Work<_> = Box::pin(exchange(open.send.clone(), head, body));
+        let early = match work.as_mut().poll(context) {
+            Poll::Pending => None,
+            Poll::Ready(response) => Some(response),
+        };
+        Ok(Head { link: self.link.clone(), work, early })
+    }
+
+    fn poll_head(head: &mut Head, context: &mut Context<'_>) -> Poll<Result<(u16, Body), Failure>> {
+        let polled = match head.early.take() {
+            Some(response) => Poll::Ready(response),
+            None => head.work.as_mut().poll(context),
+        };
+        let link = &head.link;
+        polled
+            .map_ok(|(status, rest)| (status, Body { link: link.clone(), rest }))
+            .map_err(|error| failure(link, error))
+    }
+
+    fn poll_data(body: &mut Body, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        body.rest.send(context);
+        let polled = body.rest.receiving.poll_recv_data(context);
+        let polled = polled.map_ok(|data| data.map(|mut data| data.copy_to_bytes(data.remaining())));
+        polled.map_err(|error| failure(&body.link, error)).map(Result::transpose)
+    }
+
+    fn begin_turn(&mut self, turn: Turn) {
+        self.link.0.borrow_mut().begin_turn(turn);
+    }
+
+    fn poll(&mut self) -> Option<Failure> {
+        self.link.0.borrow_mut().poll();
+        let State::Open(open) = &mut self.state else { return None };
+        let closed = open.connection.poll_close(&mut context());
+        let mut link = self.link.0.borrow_mut();
+        link.is_announced = open.send.is_closing();
+        match (link.failure(), closed) {
+            (Some(failure), _) => Some(failure),
+            (None, Poll::Ready(error)) => Some(Failure::new(ErrorClass::Garbage, error.to_string())),
+            // What was requested before has its response; the server may keep the connection for longer.
+            (None, Poll::Pending) if link.is_announced && link.requests == 0 => Some(announced()),
+            (None, Poll::Pending) => None,
+        }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.link.0.borrow().is_spent()
+    }
+
+    fn take_bytes(&mut self) -> u64 {
+        self.link.0.borrow_mut().take_bytes()
+    }
+
+    fn alarm(&mut self) -> Option<Duration> {
+        self.link.0.borrow_mut().alarm()
+    }
+}
+
+impl Drop for Http3 {
+    fn drop(&mut self) {
+        self.link.0.borrow_mut().close(Code::H3_NO_ERROR, b"");
+    }
+}
+
+/// Sends a request; the final status of its response.
+async fn exchange(
+    mut send: SendRequest<Handle, Bytes>,
+    head: Request<()>,
+    body: Bytes,
+) -> Result<(u16, Rest), StreamError> {
+    let (mut sending, receiving) = send.send_request(head).await?.split();
+    let mut rest = Rest { sending: None, receiving };
+    if body.is_empty() {
+        sending.finish().await?;
+    } else {
+        rest.sending = Some(Box::pin(async move {
+            sending.send_data(body).await?;
+            sending.finish().await
+        }));
+    }
+    loop {
+        let status = rest.status().await?;
+        // One that is not final may come before (RFC 9110 15.2).
+        if status >= 200 {
+            return Ok((status, rest));
+        }
+    }
+}
+
+impl Rest {
+    /// Status of the next head. A server may respond before it has read all, and stop reading (RFC 9114 4.1): only without
+    /// a response has the sending failed.
+    async fn status(&mut self) -> Result<u16, StreamError> {
+        let Rest { sending, receiving } = self;
+        let mut response = pin!(receiving.recv_response());
+        let mut unsent = None;
+        let response = poll_fn(|context| {
+            if let Some(work) = sending
+                && let Poll::Ready(sent) = work.as_mut().poll(context)
+            {
+                (*sending, unsent) = (None, sent.err());
+            }
+            response.as_mut().poll(context)
+        })
+        .await;
+        response.map(|response| response.status().as_u16()).map_err(|error| unsent.unwrap_or(error))
+    }
+
+    /// Goes on sending.
+    fn send(&mut self, context: &mut Context<'_>) {
+        if self.sending.as_mut().is_some_and(|work| work.as_mut().poll(context).is_ready()) {
+            self.sending = None;
+        }
+    }
+}
+
+fn announced() -> Failure {
+    Failure::new(ErrorClass::Discarded, "the server announced the end (GOAWAY)")
+}
+
+/// Why a request has no response.
+fn failure(link: &Handle, error: StreamError) -> Failure {
+    let link = link.0.borrow();
+    match error {
+        // The server has not read it (RFC 9114 4.1.1, 5.2).
+        StreamError::RemoteTerminate { code: code @ Code::H3_REQUEST_REJECTED } if link.is_announced => {
+            Failure::new(ErrorClass::Discarded, code.to_string())
+        }
+        StreamError::RemoteTerminate { code } => Failure::new(ErrorClass::Reset, code.to_string()),
+        StreamError::RemoteClosing => announced(),
+        error => link.failure().unwrap_or_else(|| Failure::new(ErrorClass::Garbage, error.to_string())),
+    }
+}
