@@ -59,9 +59,13 @@ pub struct Args {
 }
 
 impl Args {
+    fn nic(&self) -> Option<&NicName> {
+        self.nic.as_ref().or(self.interface.as_ref())
+    }
+
     /// The command that prints everything about the same machine.
     fn in_full(&self, program: &str) -> String {
-        let nic = self.nic.as_ref().map_or(String::new(), |nic| format!(" --nic {}", sh::word(nic.as_str())));
+        let nic = self.nic().map_or(String::new(), |nic| format!(" --nic {}", sh::word(nic.as_str())));
         format!("{program} doctor -v{nic}{}", self.from.options())
     }
 }
@@ -74,7 +78,7 @@ fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     args.html.as_deref().map_or(Ok(()), files::check)?;
     let source = Source::open(global, &args.from, args.length)?;
-    let nic = args.nic.as_ref().or(args.interface.as_ref());
+    let nic = args.nic();
     source.check_nic(nic)?;
     if let (true, Source::Live(host)) = (args.watch, &source) {
         return watch(global, host, (args.length, args.cost.budget), nic);

@@ -184,11 +184,6 @@ impl DoctorReport {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.findings/2";
 
-    /// True if a family of settings is worth a trial.
-    pub fn is_worth_a_trial(&self) -> bool {
-        self.regime.as_ref().is_some_and(Regime::has_trial)
-    }
-
     /// True if one of the plans is for a finding.
     pub fn has_plan(&self, finding: &Finding) -> bool {
         self.plans.iter().any(|proposal| proposal.addresses(finding))

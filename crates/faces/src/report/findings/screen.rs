@@ -1,10 +1,10 @@
 //! An answer as lines of a terminal. Where there are too few lines, detail is left out, the least important first.
 
+use anstyle::Style;
+
 use super::answer::{Answer, Fix};
 use super::bars::Bar;
 use super::{LABEL, mark, mark_style};
-use anstyle::Style;
-
 use crate::report::text::{BAD, CAUTION, columns, command_lines, paragraph, styled, width};
 use crate::report::words::Tone;
 use rxlab_advise::diagnose::Severity;
@@ -24,7 +24,7 @@ struct Block {
     is_finding: bool,
 }
 
-/// Rank of the command of the first fix; its action has one less, its prediction one more.
+/// Rank of the command of the first fix; its action has one less. Facts have ranks of their own.
 const COMMAND: u8 = 2;
 const PICTURE: u8 = 3;
 const WORST: u8 = 5;

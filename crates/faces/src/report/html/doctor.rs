@@ -74,21 +74,21 @@ fn picture(m: &mut Markup, answer: &Answer) {
                         percent(bar.receive),
                         percent(bar.busy)
                     ));
-                    m.drawing("plot", 20.0, &words, |m| {
+                    m.drawing("plot", 42.0, &words, |m| {
                         let width = |part: f64| markup::percent(part.clamp(0.0, 1.0));
                         m.empty(
                             "rect",
-                            &[("class", "band"), ("y", "2"), ("width", "100%"), ("height", "16")],
+                            &[("class", "band"), ("y", "13"), ("width", "100%"), ("height", "16")],
                         );
                         m.empty(
                             "rect",
-                            &[("class", "other"), ("y", "2"), ("width", &width(bar.busy)), ("height", "16")],
+                            &[("class", "other"), ("y", "13"), ("width", &width(bar.busy)), ("height", "16")],
                         );
                         m.empty(
                             "rect",
                             &[
                                 ("class", "lost"),
-                                ("y", "2"),
+                                ("y", "13"),
                                 ("width", &width(bar.receive)),
                                 ("height", "16"),
                             ],
