@@ -88,7 +88,10 @@ pub fn nothing(report: &DoctorReport) -> String {
                 count(*packets)
             ),
             None if report.recorded => "no traffic in this recording: nothing to judge".to_owned(),
-            None => format!("no traffic ({} packets/s): nothing to judge", count(load.received)),
+            None => format!(
+                "no traffic to judge: interfaces other than lo receive {} packets/s",
+                count(load.received)
+            ),
         };
     }
     let figures =

@@ -322,7 +322,10 @@ mod tests {
     #[test]
     fn without_traffic_there_is_nothing_to_judge() {
         let mut report = diagnosed(Sketch::new(4).device("eth0", &[1]));
-        assert_eq!(Answer::new(&report).headline, "no traffic (10 packets/s): nothing to judge");
+        assert_eq!(
+            Answer::new(&report).headline,
+            "no traffic to judge: interfaces other than lo receive 10 packets/s"
+        );
         report.recorded = true;
         assert_eq!(Answer::new(&report).headline, "no traffic in this recording: nothing to judge");
         let elsewhere = diagnosed(Sketch::new(4).device("eth0", &[1]).receives(1, 0.1, 4e4));
