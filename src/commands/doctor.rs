@@ -99,17 +99,19 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     (report.taken, report.recorded) = source.taken();
     elsewhere::complete(global, &source, &mut report);
     let program = global.program();
-    let printed = output::print(global, &report, || {
-        if args.verbose {
-            findings::everything(&report, &program)
-        } else {
-            findings::text(&report, Some(&args.in_full(&program)))
-        }
-    });
     if let Some(file) = &args.html {
         let page = Document::new(vec![Part::Doctor(Box::new(report.clone()))]);
         files::write(file, html::render(&page, Some(&program)).as_bytes())?;
     }
+    let printed = output::print(global, &report, || {
+        let text = if args.verbose {
+            findings::everything(&report, &program)
+        } else {
+            findings::text(&report, Some(&args.in_full(&program)))
+        };
+        let written = args.html.as_ref().map(|file| format!("report: {}\n", file.display()));
+        text + &written.unwrap_or_default()
+    });
     if let Some((name, file)) = &args.plan_out {
         write_plan(global, &report, name, file)?;
     }

@@ -30,7 +30,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         let entries = Entries { schema: SCHEMA, rules: vec![rule], terms: Vec::new() };
         return output::print(global, &entries, || text(rule));
     }
-    let term = Term::find(name).ok_or_else(|| unknown(name))?;
+    // `ksoftirqd/2` is the thread of CPU 2.
+    let of_cpu = name.split_once('/').filter(|(_, cpu)| cpu.parse::<u32>().is_ok());
+    let term = Term::find(of_cpu.map_or(name, |(thread, _)| thread)).ok_or_else(|| unknown(name))?;
     let entries = Entries { schema: SCHEMA, rules: term.rules.clone(), terms: term.entries.clone() };
     output::print(global, &entries, || term.text())
 }

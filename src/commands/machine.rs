@@ -183,6 +183,9 @@ impl Source {
         let failed =
             |why: String| CommandError::usage(format!("cannot read the snapshot {}: {why}", path.display()));
         let file = File::open(path).map_err(|error| files::cannot_read("snapshot", path, &error))?;
+        if file.metadata().is_ok_and(|data| data.is_dir()) {
+            return Err(failed("it is a directory; give the file that `rxlab snapshot` wrote".to_owned()));
+        }
         let snapshot = Snapshot::read_within(BufReader::new(file), from.snapshot_limit).map_err(|error| {
             let is_limit = matches!(error, ArchiveError::TooLarge { .. });
             failed(if is_limit {

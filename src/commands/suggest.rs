@@ -11,7 +11,7 @@ const EDITS: usize = 2;
 /// Options of other programs, and ours of the same meaning: the first that the command has. clap's own suggestions go by
 /// spelling, and once led from `--duration` to `--rate`.
 const SYNONYMS: [(&[&str], &[&str]); 12] = [
-    (&["--duration", "--time", "--seconds", "--length", "--timeout", "-d", "-t"], &["for", "time", "every"]),
+    (&["--duration", "--time", "--seconds", "--length", "--timeout", "-d", "-t"], &["time", "for", "every"]),
     (&["--interval", "--period", "--refresh", "--delay", "-i", "-n"], &["every", "nic", "requests", "pairs"]),
     (&["--interface", "--iface", "--dev", "--device", "-i", "-I"], &["nic"]),
     (&["--namespace", "--ns", "-n"], &["netns"]),
@@ -111,6 +111,7 @@ mod tests {
             ("rxlab doctor --duration 3s", "'--for'"),
             ("rxlab doctor --duration=3s", "'--for'"),
             ("rxlab doctor -d 3s", "'--for'"),
+            ("rxlab tune --duration 3m", "'--time'"),
             ("rxlab load http://h/ --time 5s", "'--for'"),
             ("rxlab load http://h/ --qps 100", "'--rate'"),
             ("rxlab top --interval 2s", "'--every'"),

@@ -25,6 +25,8 @@ fn what_was_typed_and_what_is_said() {
         ("help docter", 2, "nearest: doctor"),
         ("explain rps", 0, "RPS (receive packet steering)"),
         ("explain ksoftirqd", 0, "one-core-hotspot"),
+        ("explain ksoftirqd/2", 0, "one-core-hotspot"),
+        ("doctor --snapshot /", 2, "cannot read the snapshot /: it is a directory; give the file"),
         ("explain one-core-hotspot", 0, "fires when"),
         ("doctor --duration 3s", 2, "'--for'"),
         ("doctor -d 3s", 2, "'--for'"),

@@ -71,7 +71,7 @@ pub fn short(settings: &[Setting]) -> String {
     }
     let is_off = settings.iter().any(|setting| ["0", "off"].contains(&setting.value.as_str()));
     if knobs(&["rfs", "rfs_entries"]) && !is_off {
-        return "RFS: to the CPU that reads".to_owned();
+        return "RFS: packets to the CPU of the program that reads".to_owned();
     }
     action(settings)
 }
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(short(&["rps eth0/rx-0 = off"]), "RPS off");
         assert_eq!(
             short(&["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"]),
-            "RFS: to the CPU that reads"
+            "RFS: packets to the CPU of the program that reads"
         );
         assert_eq!(short(&["irq_affinity eth0/rx-0 = 3"]), "move the interrupt of eth0/rx-0 to CPU 3");
         assert_eq!(

@@ -128,8 +128,8 @@ fn facts(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fact> {
 /// Start of notes about plans that were not made, which answer a question that only -v raises.
 pub(super) const NOT_PLANNED: &str = "not planned: ";
 
-/// Multiple of today's packets below which there is no room for more.
-const NO_ROOM: f64 = 1.1;
+/// Multiple of today's packets below which there is no room for more: a CPU of which a headline says that it is full has 1.1.
+const NO_ROOM: f64 = 1.15;
 
 /// How many times today's packets fit: `CPU 2: none. Whole machine: 5.3x today's packets`. `None` without traffic.
 fn rooms(report: &DoctorReport) -> Option<String> {
@@ -179,7 +179,7 @@ fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
     {
         first.command = Some(command.clone());
         first.about = Some(if report.recorded {
-            format!("on {}, under its traffic", report.identity.hostname)
+            format!("on {}; reverts unless confirmed", report.identity.hostname)
         } else {
             SEARCH.to_owned()
         });
@@ -194,7 +194,7 @@ fn fix(report: &DoctorReport, finding: &Finding, proposal: &Proposal) -> Fix {
     let settings: Vec<Setting> = proposal.plan.settings.iter().map(|planned| planned.set.clone()).collect();
     let skips =
         report.left_out.iter().filter(|left| left.nic == proposal.nic && left.plan == proposal.plan.name);
-    let skips: Vec<String> = skips.map(|left| format!("{} {}", left.cpus, left.why)).collect();
+    let skips: Vec<String> = skips.map(|left| format!("{} {}", cpus_text(&left.cpus), left.why)).collect();
     let skips = if skips.is_empty() { String::new() } else { format!(" ({})", skips.join(", ")) };
     Fix {
         action: short(&settings) + &skips,
