@@ -18,6 +18,7 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rxlab::lab::{Range, RangeSpec};
@@ -189,11 +190,12 @@ fn drops(blocks: usize) {
         f64::from(sent) / began.elapsed().as_secs_f64()
     };
     per_second();
+    let (whole, never) = ("100%".parse().expect("a budget"), AtomicBool::new(false));
     let counted = || {
         std::thread::scope(|scope| {
             let reasons = scope.spawn(|| {
                 pin_thread(CpuId(0)).expect("a CPU");
-                drop_reasons(&host, &model, 0.0, (Duration::from_secs(1), Budget::default()))
+                drop_reasons(&host, &model, (Duration::from_secs(1), whole), &never)
             });
             let rate = per_second();
             assert!(reasons.join().expect("no panic").known().is_some(), "root may use eBPF");

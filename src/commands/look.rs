@@ -76,7 +76,7 @@ pub(super) fn with_costs(
     let costs = costs(host, &rates);
     let lost = Ledger::new(&model, &rates).per_second;
     let drop_reasons =
-        if lost > 0.0 { drop_reasons(host, &model, lost, (length, budget)) } else { Fact::NotAsked };
+        if lost > 0.0 { drop_reasons(host, &model, (length, budget), stop) } else { Fact::NotAsked };
     Ok((model, Rates { costs, drop_reasons, ..rates }))
 }
 

@@ -12,8 +12,8 @@ const EDITS: usize = 2;
 /// spelling, and once led from `--duration` to `--rate`.
 const SYNONYMS: [(&[&str], &[&str]); 12] = [
     (&["--duration", "--time", "--seconds", "--length", "--timeout", "-d", "-t"], &["time", "for", "every"]),
-    (&["--interval", "--period", "--refresh", "--delay", "-i", "-n"], &["every", "nic", "requests", "pairs"]),
     (&["--interface", "--iface", "--dev", "--device", "-i", "-I"], &["nic"]),
+    (&["--interval", "--period", "--refresh", "--delay", "-i"], &["every"]),
     (&["--namespace", "--ns", "-n"], &["netns"]),
     (&["--cpus", "-C"], &["cpus", "cpu"]),
     (&["--out", "--outfile", "--file", "-o"], &["output", "out", "html", "plan-out"]),
@@ -117,6 +117,8 @@ mod tests {
             ("rxlab top --interval 2s", "'--every'"),
             ("rxlab show --interface eth0", "'--nic'"),
             ("rxlab show -i eth0", "'--nic'"),
+            ("rxlab top -i eth0", "'--nic'"),
+            ("rxlab doctor -n red", "'--netns'"),
             ("rxlab show --namespace red", "'--netns'"),
             ("rxlab apply a.toml --simulate", "'--dry-run'"),
             ("rxlab trial run --live --interface eth0", "'--nic'"),

@@ -373,7 +373,8 @@ fn a_namespace_without_losses_is_read_whole_and_clean() {
 fn reasons(namespace: &Namespace) -> DropReasons {
     let host = host_in(namespace);
     let model = Model::new(&Inventory::take(&host, Scope::Load));
-    match drop_reasons(&host, &model, 0.0, (Duration::from_secs(1), Budget::default())) {
+    let whole: Budget = "100%".parse().expect("a budget");
+    match drop_reasons(&host, &model, (Duration::from_secs(1), whole), &AtomicBool::new(false)) {
         Fact::Known(reasons) => reasons,
         absent => panic!("{absent:?}"),
     }

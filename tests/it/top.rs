@@ -169,7 +169,7 @@ fn a_snapshot_is_walked_through_with_the_mouse() {
     terminal.point(left, "PACKETS/s");
     terminal.wait_for("PACKETS/s v");
     terminal.point(left, "1 Overview");
-    terminal.wait_for("!! eth0: CPU 2 does 98 %");
+    terminal.wait_for("!! eth0: CPU 2 is full");
     terminal.point(left, "!! eth0");
     terminal.wait_for("headroom: 1.0x");
     terminal.point(wheel_down, "seen");

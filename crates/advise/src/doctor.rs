@@ -217,12 +217,19 @@ impl DoctorReport {
     }
 
     /// Keeps what concerns an interface and the devices that carry its packets, with a note that names these.
-    pub fn only(&mut self, model: &Model, nic: &Nic) {
+    ///
+    /// `program` begins the command of the search.
+    pub fn only(&mut self, model: &Model, nic: &Nic, program: &str) {
         let carriers: Vec<&NicName> = model.carriers(nic).into_iter().map(|carrier| &carrier.name).collect();
         let concerns = |name: &NicName| nic.name == *name || carriers.contains(&name);
         self.findings.retain(|finding| finding.nic.as_ref().is_none_or(concerns));
+        let had_plans = !self.plans.is_empty();
         self.plans.retain(|proposal| concerns(&proposal.nic));
         self.paths.retain(|path| concerns(&path.nic));
+        self.left_out.retain(|left_out| concerns(&left_out.nic));
+        if had_plans {
+            self.tune = self.plans.first().and_then(|_| self.search(program));
+        }
         if !carriers.is_empty() {
             let names = carriers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             self.notes.insert(0, format!("packets of {} are carried by {names}, included here", nic.name));
@@ -704,13 +711,13 @@ mod tests {
         let (model, rates) = accelerated().build();
         let nic = model.nic(&"eth9".parse().expect("a name")).expect("there");
         let mut report = doctor(&model, &rates, "rxlab");
-        report.only(&model, nic);
+        report.only(&model, nic, "rxlab");
         assert!(report.findings.iter().any(|finding| finding.needs_attention()), "{:?}", report.findings);
         assert_eq!(report.notes[0], "packets of eth9 are carried by eth0, included here");
         assert!(!report.plans.is_empty() && report.plans.iter().all(|plan| plan.nic == model.nics[0].name));
         let other = model.nic(&"eth0".parse().expect("a name")).expect("there");
         let count = report.notes.len();
-        report.only(&model, other);
+        report.only(&model, other, "rxlab");
         assert_eq!(report.notes.len(), count, "nothing is below it");
     }
 

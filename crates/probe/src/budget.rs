@@ -18,6 +18,9 @@ pub(super) const SHORTEST: Duration = Duration::from_millis(5);
 /// The first window, before the rate of runs is known.
 const FIRST: Duration = Duration::from_millis(10);
 
+/// Smallest budget: less would measure nothing in an hour.
+const LEAST: f64 = 1e-5;
+
 /// Fraction of its time that measuring may take from the CPU with the most softirqs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -26,7 +29,7 @@ pub struct Budget(f64);
 
 /// A text that is not a budget.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid budget `{0}`: must be a percentage above 0 and up to 100, such as 1% or 0.5%")]
+#[error("invalid budget `{0}`: must be a percentage from 0.001 to 100, such as 1% or 0.5%")]
 pub struct BudgetError(String);
 
 /// Time for which the programs are attached in each period; all the time if both are equal.
@@ -48,7 +51,7 @@ impl FromStr for Budget {
     fn from_str(text: &str) -> Result<Self, BudgetError> {
         // A number alone is a percentage too: a whole CPU is never meant.
         let percentage = if text.contains('%') { text.to_owned() } else { format!("{text}%") };
-        let share = parse_share(&percentage).ok().filter(|share| *share > 0.0);
+        let share = parse_share(&percentage).ok().filter(|share| *share >= LEAST);
         share.map(Self).ok_or_else(|| BudgetError(text.to_owned()))
     }
 }

@@ -52,13 +52,25 @@ struct {
 	__type(value, __u64);
 } drops SEC(".maps");
 
+// Runs of the program, for packets of any namespace.
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} runs SEC(".maps");
+
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(freed, struct sk_buff *skb, void *location, unsigned int reason)
 {
 	struct key key = { .cpu = bpf_get_smp_processor_id(), .ifindex = skb->skb_iif, .reason = reason };
 	struct net_device *dev = skb->dev;
-	__u64 *count, one = 1;
+	__u64 *count, *run, one = 1;
+	__u32 first = 0;
 
+	run = bpf_map_lookup_elem(&runs, &first);
+	if (run)
+		++*run;
 	// TCP clears the device, but the route still leads to one of the same namespace.
 	if (!dev) {
 		struct dst_entry *dst = (void *)(skb->_skb_refdst & SKB_DST_PTRMASK);

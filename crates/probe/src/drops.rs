@@ -1,11 +1,12 @@
 //! The kernel's reasons for freeing packets, counted for a moment: its tracepoint `kfree_skb` (since 5.17 with the reason).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
-use libbpf_rs::{MapCore, MapFlags, ObjectBuilder};
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder};
 
 use super::budget::Budget;
 use super::loaded::{self, Missing};
@@ -20,21 +21,24 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/drops.bpf.o"));
 const PACKET_NS: f64 = 300.0;
 /// Longest count.
 const LONGEST: Duration = Duration::from_secs(1);
+/// Time between two looks at how much was counted.
+const SLICE: Duration = Duration::from_millis(10);
 
-/// Reasons of the packets that are freed in the namespace of `host` during at most a second, less if so many are lost
-/// (`per_second`) that counting them would take more than `budget` of the `sample` that showed them.
+/// Reasons of the packets that are freed in the namespace of `host` during a second; less if the machine frees so many that
+/// counting them has taken `budget` of a CPU's time during the `sample` that showed losses, or if `stop` is set.
 pub fn drop_reasons(
     host: &dyn Host,
     model: &Model,
-    per_second: f64,
     (sample, budget): (Duration, Budget),
+    stop: &AtomicBool,
 ) -> Fact<DropReasons> {
     let Some(namespace) = host.namespace() else { return Fact::NotAsked };
     let Ok(namespace) = u32::try_from(namespace.inode) else { return Fact::Unsupported };
-    let spent = Duration::from_secs_f64(per_second * PACKET_NS / 1e9);
-    let most = budget.period(spent).as_secs_f64();
-    let wait = if most > 0.0 { LONGEST.min(sample.div_f64(most)) } else { LONGEST };
-    count(host, namespace, wait).map(|(counted, seconds)| {
+    let is_enough = |runs: u64| {
+        let spent = Duration::from_secs_f64(runs as f64 * PACKET_NS / 1e9);
+        budget.period(spent) >= sample || stop.load(Ordering::SeqCst)
+    };
+    count(host, namespace, is_enough).map(|(counted, seconds)| {
         let nics = if counted.is_empty() { BTreeMap::new() } else { by_index(host, model) };
         DropReasons { seconds, packets: named(&nics, &counted) }
     })
@@ -43,8 +47,12 @@ pub fn drop_reasons(
 /// `struct key` of the source.
 type Key = [u32; 3];
 
-/// Freed packets of a namespace during `wait`, and its length in seconds.
-fn count(host: &dyn Host, namespace: u32, wait: Duration) -> Fact<(BTreeMap<Key, u64>, f64)> {
+/// Freed packets of a namespace, and the seconds in which they were counted: until so many runs of the program are enough.
+fn count(
+    host: &dyn Host,
+    namespace: u32,
+    is_enough: impl Fn(u64) -> bool,
+) -> Fact<(BTreeMap<Key, u64>, f64)> {
     if let Err(missing) = loaded::refuse_real_time(host) {
         return absent(missing);
     }
@@ -60,7 +68,9 @@ fn count(host: &dyn Host, namespace: u32, wait: Duration) -> Fact<(BTreeMap<Key,
         let object = open.load()?;
         let links = object.progs_mut().map(|program| program.attach()).collect::<Result<Vec<_>, _>>()?;
         let began = Instant::now();
-        std::thread::sleep(wait);
+        while began.elapsed() < LONGEST && !is_enough(runs(&object)) {
+            std::thread::sleep(SLICE);
+        }
         let seconds = began.elapsed().as_secs_f64();
         drop(links);
         let map = loaded::map(&object, "drops");
@@ -72,6 +82,13 @@ fn count(host: &dyn Host, namespace: u32, wait: Duration) -> Fact<(BTreeMap<Key,
         Ok((counts.collect(), seconds))
     })();
     counted.map_or_else(|error| absent(loaded::refusal(host, &error)), Fact::Known)
+}
+
+/// Runs of the program on all CPUs.
+fn runs(object: &Object) -> u64 {
+    let cpus = loaded::map(object, "runs").lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+    let cpus = cpus.ok().flatten().unwrap_or_default();
+    cpus.iter().filter_map(|bytes| bytes.first_chunk().copied().map(u64::from_ne_bytes)).sum()
 }
 
 fn absent<T>(missing: Missing) -> Fact<T> {

@@ -4,11 +4,15 @@ use super::metrics::name;
 use super::record::{Call, MetricResult, TrialRecord};
 use rxlab_base::number;
 
+/// Smallest change that is told in whole percent.
+const WHOLE: f64 = 0.01;
+
 /// The change of the deciding metric: `53 % more packets get through [33 to 76]`.
 pub fn gain(record: &TrialRecord) -> Option<String> {
     let primary = record.analysis.as_ref()?.metrics.first()?;
     let effect = primary.effect.as_ref()?;
-    if primary.metric.name != name::THROUGHPUT || effect.low <= 0.0 {
+    let is_whole = effect.low >= WHOLE && effect.mid.is_finite();
+    if primary.metric.name != name::THROUGHPUT || !is_whole {
         return Some(format!("{} {}", number::capitalized(&primary.metric.title), effect.in_words()));
     }
     let what = if primary.metric.unit == "pkt/s" { "packets get through" } else { "requests get through" };
@@ -21,7 +25,7 @@ pub fn gain(record: &TrialRecord) -> Option<String> {
     Some(format!("{} % more {what} [{to}]", percent(effect.mid)))
 }
 
-/// What the change was shown to cost: metrics that are worse and that no user feels.
+/// What the change was shown to cost: metrics that are worse.
 pub fn price(record: &TrialRecord) -> String {
     let metrics = record.analysis.as_ref().map_or(&[][..], |analysis| &analysis.metrics);
     let is_more =

@@ -26,10 +26,19 @@ impl Term {
         let wanted = words(&name);
         let entries = entries();
         let exact: Vec<String> = entries.iter().filter(|entry| entry.is(&name)).map(Entry::text).collect();
-        let loose = || entries.iter().filter(|entry| entry.has(&wanted)).map(Entry::text).collect();
+        // One or two letters are in too many words.
+        let loose = || {
+            entries
+                .iter()
+                .filter(|_| name.len() > 2)
+                .filter(|entry| entry.has(&wanted))
+                .map(Entry::text)
+                .collect()
+        };
         let entries = if exact.is_empty() { loose() } else { exact };
         let knob = tunable(&name).or_else(|| known_elsewhere(&name));
-        let mut rules: Vec<&Rule> = RULES.iter().filter(|rule| is_about(rule, &wanted)).collect();
+        let mut rules: Vec<&Rule> =
+            RULES.iter().filter(|rule| name.len() > 2 && is_about(rule, &wanted)).collect();
         rules.sort_by_key(|rule| !contains(&words(rule.id), &wanted));
         let is_known = !(wanted.is_empty() || entries.is_empty() && knob.is_none() && rules.is_empty());
         is_known.then_some(Self { name, entries, knob, rules })

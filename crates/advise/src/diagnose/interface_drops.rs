@@ -3,7 +3,7 @@
 use super::figures::{Evidence, Subject};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, precise_percent};
-use rxlab_path::drop_reasons::{Reason, known};
+use rxlab_path::drop_reasons::{DropReasons, Reason, known};
 use rxlab_path::ledger::{Dropped, dropped};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
 
@@ -40,6 +40,9 @@ pub(super) const RULE: Rule = Rule {
 /// Reasons in the evidence.
 const SHOWN: usize = 3;
 
+/// Part of the drops that a reason has to have to be their cause.
+const EXPLAINS: f64 = 0.5;
+
 /// Tunnels that queue what they unwrapped for a poll on the same CPU, at most `netdev_max_backlog` packets
 /// (gro_cells_init()).
 const QUEUEING: [&str; 11] =
@@ -69,19 +72,25 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!("{name}: {counter} {}/s", seen.packets(counter, *rate))
         })
     }));
-    let reasons = rates.drop_reasons.known().map(|freed| freed.of_interface(name)).unwrap_or_default();
+    // What is received has reasons; what the other end does not take is freed there.
+    let freed = rates.drop_reasons.known().filter(|_| !is_sent);
+    let per_second = |freed: &DropReasons| {
+        let of_nic = freed.of_interface(name).into_iter();
+        of_nic
+            .map(|(reason, packets)| (reason.to_owned(), packets as f64 / freed.seconds))
+            .collect::<Vec<_>>()
+    };
+    let reasons = freed.map(per_second).unwrap_or_default();
     if let [_, ..] = reasons[..] {
-        let seen = reasons
-            .iter()
-            .take(SHOWN)
-            .map(|(reason, packets)| format!("{reason} {}", count(*packets as f64)));
-        let text = format!(
-            "{name}: packets by the kernel's reason, right after the sample: {}",
-            seen.collect::<Vec<_>>().join(", ")
-        );
-        evidence.push(Evidence::fact(Subject::nic(nic), text));
+        evidence.push(Evidence::about(Subject::nic(nic), |seen| {
+            let shown = reasons.iter().take(SHOWN);
+            let shown: Vec<String> =
+                shown.map(|(reason, rate)| format!("{reason} {}/s", seen.packets("freed", *rate))).collect();
+            format!("{name}: by the kernel's reason, right after the sample: {}", shown.join(", "))
+        }));
     }
-    let first = reasons.first().and_then(|(reason, _)| known(reason));
+    let explains = |(reason, rate): &(String, f64)| known(reason).filter(|_| *rate >= lost * EXPLAINS);
+    let first = reasons.iter().find_map(explains);
     let (why, remedy) = if let Some(Reason { why, remedy: Some(remedy), .. }) = first {
         ((*why).to_owned(), *remedy)
     } else if is_sent && !nic.up {
@@ -175,14 +184,16 @@ mod tests {
         let because =
             |packets| host().dropped("eth0", 900.0).measured(|rates| rates.drop_reasons = freed(packets));
         let found =
-            because(vec![entry("SOCKET_RCVBUFF", 900), entry("UNHANDLED_PROTO", 20), entry("NOMEM", 3)])
+            because(vec![entry("SOCKET_RCVBUFF", 900), entry("UNHANDLED_PROTO", 500), entry("NOMEM", 3)])
                 .finding(&RULE);
         assert!(found.why.starts_with("no protocol of this machine takes them"), "{found:?}");
         let seen = found.seen().last().expect("evidence").to_string();
-        assert!(seen.ends_with("right after the sample: UNHANDLED_PROTO 20, NOMEM 3"), "{seen}");
+        assert!(seen.ends_with("right after the sample: UNHANDLED_PROTO 500/s, NOMEM 3/s"), "{seen}");
         // A reason of a later kernel is shown, and explains nothing.
         let later = because(vec![entry("A_NEW_ONE", 5)]).finding(&RULE);
         assert!(later.why.starts_with("its driver has no memory"), "{later:?}");
+        let few = because(vec![entry("XDP", 1)]).finding(&RULE);
+        assert!(few.why.starts_with("its driver has no memory"), "one of 900: {few:?}");
         let elsewhere = because(vec![entry("SOCKET_RCVBUFF", 900)]).finding(&RULE);
         assert_eq!(elsewhere.evidence.len(), 1, "the socket's own counter has those");
     }

@@ -16,7 +16,8 @@ use bytes::{Buf, Bytes};
 use h3::ConnectionState;
 use h3::client::{Connection, RequestStream, SendRequest};
 use h3::error::{Code, ConnectionError, StreamError};
-use http::Request;
+use http::header::CONTENT_LENGTH;
+use http::{Method, Request, Response};
 use socket2::Socket;
 
 use self::handles::{Handle, Receiving};
@@ -26,6 +27,9 @@ use super::streams::{Carrier, Turn};
 use super::wire::Unopened;
 use crate::error_class::ErrorClass;
 use crate::reasons::Failure;
+
+/// Longest head of a response, in bytes, with 32 for each field (RFC 9114 4.2.2): as long as `h2` allows.
+const MAX_HEAD: u64 = 16 << 20;
 
 pub(super) struct Http3 {
     link: Handle,
@@ -49,12 +53,36 @@ type Work<T> = Pin<Box<dyn Future<Output = T>>>;
 /// A request that is being sent, while its response may begin already.
 pub(super) struct Head {
     link: Handle,
-    work: Work<Result<(u16, Rest), StreamError>>,
+    work: Work<Result<(u16, Length, Rest), StreamError>>,
 }
 
 pub(super) struct Body {
     link: Handle,
     rest: Rest,
+    length: Length,
+}
+
+/// Length of a body: h3 takes the end of a stream for that of the body, also within a frame.
+#[derive(Default)]
+struct Length {
+    /// What the response says; `None` if it does not, or has no body.
+    said: Option<u64>,
+    seen: u64,
+}
+
+impl Length {
+    fn of<T>(head: &Response<T>, has_body: bool) -> Self {
+        let has_body = has_body && ![204, 304].contains(&head.status().as_u16());
+        let said = head.headers().get(CONTENT_LENGTH).filter(|_| has_body);
+        Self { said: said.and_then(|said| said.to_str().ok()?.parse().ok()), seen: 0 }
+    }
+
+    /// An error at the end of a body that is not as long as the response says: it is malformed (RFC 9114 4.1.2).
+    fn check(&self) -> Option<Failure> {
+        let said = self.said.filter(|said| *said != self.seen)?;
+        let class = if self.seen < said { ErrorClass::Truncated } else { ErrorClass::Garbage };
+        Some(Failure::new(class, format!("content-length {said}, {} bytes", self.seen)))
+    }
 }
 
 /// What is left of a request once its response has begun.
@@ -87,7 +115,8 @@ impl Carrier for Http3 {
             let link = self.link.clone();
             self.state = State::Opening(Box::pin(async move {
                 let mut builder = h3::client::builder();
-                let (connection, send) = builder.send_grease(false).build(link).await?;
+                let (connection, send) =
+                    builder.send_grease(false).max_field_section_size(MAX_HEAD).build(link).await?;
                 Ok(Open { connection, send })
             }));
         }
@@ -133,15 +162,22 @@ impl Carrier for Http3 {
         let link = &head.link;
         let polled = head.work.as_mut().poll(context);
         polled
-            .map_ok(|(status, rest)| (status, Body { link: link.clone(), rest }))
+            .map_ok(|(status, length, rest)| (status, Body { link: link.clone(), rest, length }))
             .map_err(|error| failure(link, error))
     }
 
     fn poll_data(body: &mut Body, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         body.rest.send(context);
         let polled = body.rest.receiving.poll_recv_data(context);
-        let polled = polled.map_ok(|data| data.map(|mut data| data.copy_to_bytes(data.remaining())));
-        polled.map_err(|error| failure(&body.link, error)).map(Result::transpose)
+        polled.map(|data| match data {
+            Ok(Some(mut data)) => {
+                let data = data.copy_to_bytes(data.remaining());
+                body.length.seen += data.len() as u64;
+                Some(Ok(data))
+            }
+            Ok(None) => body.length.check().map(Err),
+            Err(error) => Some(Err(failure(&body.link, error))),
+        })
     }
 
     fn begin_turn(&mut self, turn: Turn) {
@@ -182,12 +218,13 @@ impl Drop for Http3 {
     }
 }
 
-/// Sends a request; the final status of its response.
+/// Sends a request; the final status of its response, and the length of the body.
 async fn exchange(
     mut send: SendRequest<Handle, Bytes>,
     head: Request<()>,
     body: Bytes,
-) -> Result<(u16, Rest), StreamError> {
+) -> Result<(u16, Length, Rest), StreamError> {
+    let has_body = head.method() != Method::HEAD;
     let (mut sending, receiving) = send.send_request(head).await?.split();
     let mut rest = Rest { sending: None, receiving };
     if body.is_empty() {
@@ -199,18 +236,18 @@ async fn exchange(
         }));
     }
     loop {
-        let status = rest.status().await?;
+        let head = rest.head().await?;
         // One that is not final may come before (RFC 9110 15.2).
-        if status >= 200 {
-            return Ok((status, rest));
+        if !head.status().is_informational() {
+            return Ok((head.status().as_u16(), Length::of(&head, has_body), rest));
         }
     }
 }
 
 impl Rest {
-    /// Status of the next head. A server may respond before it has read all, and stop reading (RFC 9114 4.1): only without
+    /// The next head. A server may respond before it has read all, and stop reading (RFC 9114 4.1): only without
     /// a response has the sending failed.
-    async fn status(&mut self) -> Result<u16, StreamError> {
+    async fn head(&mut self) -> Result<Response<()>, StreamError> {
         let Rest { sending, receiving } = self;
         let mut response = pin!(receiving.recv_response());
         let mut unsent = None;
@@ -223,7 +260,7 @@ impl Rest {
             response.as_mut().poll(context)
         })
         .await;
-        response.map(|response| response.status().as_u16()).map_err(|error| unsent.unwrap_or(error))
+        response.map_err(|error| unsent.unwrap_or(error))
     }
 
     /// Goes on sending.

@@ -172,14 +172,17 @@ fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
         report.findings.iter().any(|finding| finding.severity > Severity::Note && one.addresses(finding))
     };
     let rest = rest.into_iter().filter(|one| of_first.is_empty() && is_other(one));
-    fixes.extend(of_first.iter().copied().chain(rest).map(|proposal| fix(report, finding, proposal)));
-    // The search covers the first plan, and those like it.
+    let tried: Vec<&Proposal> = of_first.iter().copied().chain(rest).collect();
+    let leading = tried.first().copied();
+    fixes.extend(tried.into_iter().map(|proposal| fix(report, finding, proposal)));
+    // The search covers the first of all plans, and those like it.
     if let Some(command) = &report.tune
+        && leading == report.plans.first()
         && let Some(first) = fixes.iter_mut().find(|fix| fix.command.is_some())
     {
         first.command = Some(command.clone());
         first.about = Some(if report.recorded {
-            format!("on {}; reverts unless confirmed", report.identity.hostname)
+            format!("on {}; it asks first", report.identity.hostname)
         } else {
             SEARCH.to_owned()
         });

@@ -58,10 +58,11 @@ fn blocks(answer: &Answer) -> Vec<Block> {
     let mut blocks = vec![block(0, headline(answer))];
     blocks.push(block(PICTURE, picture(&answer.cpus, answer.packets.as_deref())));
     blocks.extend(answer.facts.iter().map(|fact| block(fact.rank, labelled(fact.label, &fact.text))));
+    let tried = answer.fixes.iter().position(|fix| fix.command.is_some()).unwrap_or_default();
     for (index, fix) in answer.fixes.iter().enumerate() {
-        let first = index == 0;
-        blocks.push(block(if first { COMMAND - 1 } else { ALTERNATIVE }, action(index + 1, fix)));
-        if !first {
+        let leads = index <= tried;
+        blocks.push(block(if leads { COMMAND - 1 } else { ALTERNATIVE }, action(index + 1, fix)));
+        if index != tried {
             continue;
         }
         blocks.extend(fix.rough.iter().map(|rough| block(PREDICTION, labelled("rough", rough))));
@@ -127,7 +128,7 @@ fn styled_title(style: Style, severity: Option<Severity>, title: &str, id: Optio
 fn picture(bars: &[Bar], packets: Option<&str>) -> String {
     let indent = 3;
     let has_other = bars.iter().any(|bar| bar.marks().1 > 0);
-    let legend = if has_other { "# softirq  - other work" } else { "" };
+    let legend = if has_other { "# receive work  - other" } else { "" };
     let end: Vec<&str> =
         [legend, packets.unwrap_or_default()].into_iter().filter(|part| !part.is_empty()).collect();
     let end = end.join("   ");

@@ -60,7 +60,7 @@ fn picture(m: &mut Markup, answer: &Answer) {
         return;
     }
     let rate = answer.packets.iter().map(|packets| format!(" {packets}.")).collect::<String>();
-    let caption = format!("Time of each CPU in softirqs (dark) and in other work (light).{rate}");
+    let caption = format!("Time of each CPU in receive work (dark) and in other work (light).{rate}");
     figure(m, "CPUs", &caption, |m| {
         m.element("div", &[("class", "effects")], |m| {
             for bar in &answer.cpus {
@@ -69,7 +69,7 @@ fn picture(m: &mut Markup, answer: &Answer) {
                         m.inline("span", &[("class", "title")], &cpus_text(&bar.cpus));
                     });
                     let words = typeset(&format!(
-                        "{}: {} in softirqs, {} busy",
+                        "{}: {} in receive work, {} busy",
                         cpus_text(&bar.cpus),
                         percent(bar.receive),
                         percent(bar.busy)

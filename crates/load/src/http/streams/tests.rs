@@ -42,6 +42,8 @@ enum Deed {
     Refuse,
     /// Begins a response, and resets its stream.
     BreakOff,
+    /// Ends a response before the length that it says.
+    CutOff,
     /// Closes the connection.
     Close,
     /// Answers, and announces the end of the connection.
@@ -126,6 +128,18 @@ fn bodies_are_sent_and_compared() {
         (spec.method, spec.body) = ("POST".to_owned(), vec![b'x'; 300_000].into());
         spec.expect_body = Some("another".into());
         assert_eq!(run(&spec).errors, [(ErrorClass::Body, 20)].into());
+    }
+}
+
+#[test]
+fn a_response_that_is_cut_off_is_no_good_one() {
+    for (version, class) in
+        [(HttpVersion::Http2, ErrorClass::Reset), (HttpVersion::Http3, ErrorClass::Truncated)]
+    {
+        let mut spec = served(version, 128, |n| if n % 2 == 0 { Deed::CutOff } else { Deed::Answer(200) });
+        (spec.requests, spec.pipeline) = (Some(20), 1);
+        let tally = run(&spec);
+        assert_eq!((tally.completed, tally.errors), (10, [(class, 10)].into()), "{version:?}");
     }
 }
 
@@ -286,6 +300,7 @@ fn anything(random: u64) -> Deed {
         4 => Deed::Close,
         5 => Deed::SayGoodbye,
         6 => Deed::Answer(500),
+        7 => Deed::CutOff,
         _ => Deed::Answer(200),
     }
 }
@@ -300,9 +315,9 @@ proptest! {
     ) {
         let is_loose = Arc::new(AtomicBool::new(false));
         let loose = Arc::clone(&is_loose);
-        let deed = move |n: usize| match loose.load(Ordering::Relaxed) {
-            true => anything(Random::after(u64::from(seed) + n as u64).next_u64()),
-            false => Deed::Answer(200),
+        let deed = move |n: usize| {
+            let by_chance = || anything(Random::after(u64::from(seed) + n as u64).next_u64());
+            if loose.load(Ordering::Relaxed) { by_chance() } else { Deed::Answer(200) }
         };
         let mut spec = served(VERSIONS[version], allowed, deed);
         (spec.connections, spec.pipeline, spec.timeout) = (connections, streams, Duration::from_millis(25));

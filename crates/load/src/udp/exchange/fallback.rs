@@ -2,6 +2,7 @@
 
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -33,6 +34,8 @@ impl Fallback {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
+        // Closed first and without a reset, each would hold its port for a minute.
+        socket.set_linger(Some(Duration::ZERO))?;
         // Without it (before Linux 4.2) fewer ports are available.
         let _ = choose_port_late(&socket);
         socket.bind(&SocketAddr::new(from.ip(), 0).into())?;

@@ -84,6 +84,12 @@ async fn serve(stream: TcpStream, streams: u32, count: Arc<AtomicUsize>, deed: i
                     body.send_reset(Reason::INTERNAL_ERROR);
                 }
             }
+            Deed::CutOff => {
+                let head = Response::builder().header("content-length", "100").body(()).expect("a response");
+                if let Ok(mut body) = respond.send_response(head, false) {
+                    let _ = body.send_data(Bytes::from_static(b"hello"), true);
+                }
+            }
             Deed::Close => return,
             Deed::SayGoodbye => {
                 connection.graceful_shutdown();

@@ -55,6 +55,13 @@ async fn serve(incoming: Incoming, count: Arc<AtomicUsize>, deed: impl Deeds) {
                 let _ = stream.send_response(body).await;
                 stream.stop_stream(Code::H3_INTERNAL_ERROR);
             }
+            Deed::CutOff => {
+                let head = Response::builder().header("content-length", "100").body(()).expect("a response");
+                // Each fails if the client has given up.
+                let _ = stream.send_response(head).await;
+                let _ = stream.send_data(Bytes::from_static(b"hello")).await;
+                let _ = stream.finish().await;
+            }
             Deed::Close => return,
             Deed::SayGoodbye => {
                 // Fails if the client is gone.
