@@ -74,6 +74,8 @@ fn a_file_that_is_not_a_snapshot_is_named() {
         code == 2 && text.starts_with("rxlab: cannot read the snapshot /etc/hostname: not a snapshot"),
         "{text}"
     );
+    of_file(Path::new("/"), &["doctor"])
+        .says(2, "cannot read the snapshot /: it is a directory; give the file");
     of_file(Path::new("/no/such"), &["doctor"]).says(2, "cannot read the snapshot /no/such: ");
     of_file(Path::new("/etc/hostname"), &["show", "--root", "/tmp"])
         .says(2, "--snapshot cannot be combined with --root or --netns");

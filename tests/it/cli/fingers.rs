@@ -26,7 +26,6 @@ fn what_was_typed_and_what_is_said() {
         ("explain rps", 0, "RPS (receive packet steering)"),
         ("explain ksoftirqd", 0, "one-core-hotspot"),
         ("explain ksoftirqd/2", 0, "one-core-hotspot"),
-        ("doctor --snapshot /", 2, "cannot read the snapshot /: it is a directory; give the file"),
         ("explain one-core-hotspot", 0, "fires when"),
         ("doctor --duration 3s", 2, "'--for'"),
         ("doctor -d 3s", 2, "'--for'"),
