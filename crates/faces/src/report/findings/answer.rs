@@ -11,9 +11,9 @@ use rxlab_advise::doctor::DoctorReport;
 use rxlab_advise::family::Family;
 use rxlab_advise::plan::Proposal;
 use rxlab_base::number::{count, cpus_text, percent, times};
-use rxlab_base::units::CpuId;
+use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{TRAFFIC, room, tier_words};
-use rxlab_setting::{Plan, Prediction, Risk, Setting};
+use rxlab_setting::{CpuLoad, Plan, Prediction, Risk, Setting};
 
 /// What is shown of a report.
 #[derive(Debug, Clone, PartialEq)]
@@ -265,6 +265,13 @@ fn rough(prediction: &Prediction, cpu: Option<CpuId>) -> String {
         parts.push(format!("CPU {cpu} at {range}"));
     }
     parts.extend(prediction.capacity());
+    // One that the plan may fill is a loss, whatever it does elsewhere.
+    let may_fill =
+        |load: &&CpuLoad| load.range.is_some_and(|[_, high]| high >= 1.0 && high > load.before + CLEAR);
+    let filled: CpuMask = prediction.cpus.iter().filter(may_fill).map(|load| load.cpu).collect();
+    if !filled.is_empty() && !parts.is_empty() {
+        parts.push(format!("may fill {}", cpus_text(&filled)));
+    }
     if parts.is_empty() { UNPREDICTED.to_owned() } else { parts.join("; ") }
 }
 
@@ -305,6 +312,11 @@ mod tests {
         let range = prediction.range.as_mut().expect("uncertain");
         range.fits = [1.7, 3.8];
         assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %; room for 1.7-3.8x today's packets");
+        let other = prediction.cpus.iter_mut().find(|load| load.cpu.0 == 0).expect("it gets work");
+        let narrow = other.range.replace([0.55, 1.1]);
+        let said = "CPU 2 at 26-59 %; room for 1.7-3.8x today's packets; may fill CPU 0";
+        assert_eq!(rough(prediction, Some(CpuId(2))), said);
+        prediction.cpus.iter_mut().find(|load| load.cpu.0 == 0).expect("it gets work").range = narrow;
         prediction.range.as_mut().expect("uncertain").fits = [0.9, 3.8];
         assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %");
         let load = prediction.cpus.iter_mut().find(|load| load.cpu.0 == 2).expect("it receives");
