@@ -7,7 +7,7 @@
 //! mean rate of its batches of 5 ms without the fastest and slowest 5 %, and the loss of an arm is relative
 //! to nothing attached in the same block; its mean over the blocks has an interval of Student's t.
 //!
-//! Then the cost of counting the kernel's reasons for drops, for datagrams to a socket that is full: each is one.
+//! First the cost of counting the kernel's reasons for drops, for datagrams to a socket that is full: each is one.
 //!
 //! Two loads over a veth pair, the client on CPU 1: a datagram there and back with the server on the same
 //! CPU, which makes one softirq run per packet and never idles; and HTTP/1.1 pipelined 100 deep with the
@@ -131,6 +131,7 @@ fn mean(values: &[f64]) -> f64 {
 fn main() {
     let blocks: usize = std::env::args().nth(1).map_or(24, |text| text.parse().expect("a number"));
     assert!(blocks > 1, "an interval takes two blocks");
+    drops(blocks);
     let range = Range::build(&RangeSpec::default()).expect("root");
     let (echo, http) = (SocketAddr::from((Range::SERVER, 9001)), SocketAddr::from((Range::SERVER, 8001)));
     let serve = |udp_echo, http, cpus: &str| {
@@ -169,7 +170,6 @@ fn main() {
         report(name, &rates);
     }
     drop(targets);
-    drops(blocks);
 }
 
 /// Sends to a full socket, alternately without and with a count of the kernel's reasons.
