@@ -8,7 +8,7 @@ use super::machine::Source;
 use rxlab_advise::doctor::DoctorReport;
 use rxlab_base::number::count;
 use rxlab_path::evidence::TRAFFIC;
-use rxlab_sys::{Host, Namespace};
+use rxlab_sys::{Host, Namespace, lasting_netns};
 
 /// Namespaces from which none is searched: opening one takes a mount.
 const MOST: usize = 256;
@@ -32,13 +32,10 @@ pub(super) fn complete(global: &Global, source: &Source, report: &mut DoctorRepo
 
 /// The name by which `--netns` finds a namespace; `None` for that of this process.
 fn name(namespace: &Namespace) -> Option<String> {
-    let text = namespace.path.to_string_lossy();
     if Namespace::open(Path::new("/proc/self/ns/net")).is_ok_and(|own| own.inode == namespace.inode) {
         return None;
     }
-    let process = text.strip_prefix("/proc/").and_then(|rest| rest.strip_suffix("/ns/net"));
-    let named = text.strip_prefix("/run/netns/").or(process).filter(|name| !name.contains('/'));
-    Some(named.map_or_else(|| text.to_string(), str::to_owned))
+    Some(lasting_netns(&namespace.path).unwrap_or_else(|| namespace.path.to_string_lossy().into_owned()))
 }
 
 /// The interface of any namespace that receives most packets per second, if they are traffic.

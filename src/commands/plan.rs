@@ -9,6 +9,7 @@ use super::machine::{From, Source};
 use super::typed::{number_of, sample_time};
 use super::{Global, files, look, machine, output, place};
 use crate::error::{CommandError, Result};
+use rxlab_advise::family::PlanName;
 use rxlab_advise::plan::{Options, Policed, Policy, Spread, Variable, spread};
 use rxlab_base::grammar::sh;
 use rxlab_base::units::{CpuMask, NicName};
@@ -69,9 +70,6 @@ pub struct Args {
     #[command(flatten)]
     from: From,
 }
-
-/// Names of the spreading planner's plans.
-const PROPOSALS: [&str; 3] = ["rps", "rfs", "rps+rfs"];
 
 /// The plan that NAME and --policy select.
 #[derive(Debug, PartialEq)]
@@ -178,13 +176,19 @@ fn wanted(args: &Args) -> Result<Wanted> {
     }
     match variables(name) {
         Ok(variables) if has_choices(args) => Ok(Wanted::Policy(Policy::Spread, Some(variables))),
-        _ if PROPOSALS.contains(&name.as_str()) => Ok(Wanted::Proposal(name.clone())),
+        _ if spreading().any(|plan| plan == *name) => Ok(Wanted::Proposal(name.clone())),
         _ => {
+            let plans = spreading().collect::<Vec<_>>().join(", ");
             let policies = Policy::ALL.map(|(name, _)| name).join(", ");
             Err(CommandError::usage(format!("unknown plan `{name}`"))
-                .hint(format!("plans: {}; policies: {policies}", PROPOSALS.join(", "))))
+                .hint(format!("plans: {plans}; policies: {policies}")))
         }
     }
+}
+
+/// Names of the spreading planner's plans.
+pub(super) fn spreading() -> impl Iterator<Item = String> {
+    PlanName::ALL.into_iter().filter(|name| name.policy().is_none()).map(|name| name.to_string())
 }
 
 /// True if options are given that only policies have.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use rxlab::lab::Namespace;
-use rxlab_load::{ErrorClass, HttpVersion, Interval, LoadError, Rate, Session, Spec};
+use rxlab_load::{ErrorClass, HttpVersion, LoadError, Rate, Session, Spec};
 
+use crate::https::run;
 use crate::lab::inside;
 use crate::load::rxlab;
 use crate::nginx::certify;
@@ -74,13 +75,6 @@ impl Drop for Caddy {
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
-}
-
-fn run(spec: &Spec) -> Interval {
-    let _noise = crate::quiet::noisy();
-    let session = Session::start(spec).expect("started");
-    std::thread::sleep(Duration::from_millis(500));
-    session.stop()
 }
 
 #[test]

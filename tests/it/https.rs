@@ -18,7 +18,8 @@ fn spec(nginx: &Nginx) -> Spec {
     spec
 }
 
-fn run(spec: &Spec) -> Interval {
+/// Half a second of a load.
+pub(crate) fn run(spec: &Spec) -> Interval {
     let _noise = crate::quiet::noisy();
     let session = Session::start(spec).expect("started");
     std::thread::sleep(Duration::from_millis(500));

@@ -59,13 +59,7 @@ fn count(
     }
     let counted = (|| {
         let mut open = ObjectBuilder::default().open_memory(OBJECT)?;
-        for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata")
-                && let Some(constants) = map.initial_value_mut()
-            {
-                constants[..4].copy_from_slice(&namespace.to_ne_bytes());
-            }
-        }
+        loaded::set_constants(&mut open, &[namespace]);
         let object = open.load()?;
         let links = object.progs_mut().map(|program| program.attach()).collect::<Result<Vec<_>, _>>()?;
         let began = Instant::now();

@@ -68,15 +68,7 @@ impl Attached {
 
     fn load(whose: Whose, sees_interrupts: bool) -> Result<Self, libbpf_rs::Error> {
         let mut open = ObjectBuilder::default().open_memory(OBJECT)?;
-        for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata")
-                && let Some(constants) = map.initial_value_mut()
-            {
-                // In the order of the source.
-                constants[..4].copy_from_slice(&whose.thread.to_ne_bytes());
-                constants[4..8].copy_from_slice(&whose.namespace.to_ne_bytes());
-            }
-        }
+        loaded::set_constants(&mut open, &[whose.thread, whose.namespace]);
         for mut program in open.progs_mut() {
             let is_optional = program.name() == OPTIONAL;
             program.set_autoload(sees_interrupts || !is_optional);

@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use libbpf_rs::{ErrorKind, Link, Map, MapCore, MapHandle, Object, ObjectBuilder};
+use libbpf_rs::{ErrorKind, Link, Map, MapCore, MapHandle, Object, ObjectBuilder, OpenObject};
 use thiserror::Error;
 
 use super::run_time::{self, CostSoFar, Rare, RunTime};
@@ -203,6 +203,18 @@ impl Loaded {
     /// A map from the programs' source.
     pub(super) fn map(&self, name: &str) -> Map<'_> {
         map(&self.object, name)
+    }
+}
+
+/// Sets the 32-bit constants of an object, in the order of its source; they must be its first ones.
+pub(super) fn set_constants(open: &mut OpenObject, values: &[u32]) {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    for mut map in open.maps_mut() {
+        if map.name().to_string_lossy().ends_with(".rodata")
+            && let Some(constants) = map.initial_value_mut()
+        {
+            constants[..bytes.len()].copy_from_slice(&bytes);
+        }
     }
 }
 

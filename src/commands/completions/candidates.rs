@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap_complete::CompletionCandidate;
 
-use crate::commands::{files, help, tree};
+use crate::commands::{files, help, plan, tree};
 use rxlab_advise::diagnose::RULES;
 use rxlab_advise::plan::Policy;
 use rxlab_change::journal::{Disk, Store};
@@ -56,7 +56,7 @@ fn findings() -> Vec<CompletionCandidate> {
 }
 
 fn policies() -> Vec<CompletionCandidate> {
-    plain(Policy::ALL.iter().map(|(name, _)| (*name).to_owned()))
+    plain(plan::spreading().chain(Policy::ALL.iter().map(|(name, _)| (*name).to_owned())))
 }
 
 fn formats() -> Vec<CompletionCandidate> {

@@ -1,5 +1,7 @@
 //! Packets that an interface dropped, and neither its ring nor a backlog accounts for.
 
+use std::ops::RangeInclusive;
+
 use super::figures::{Evidence, Subject};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, precise_percent};
@@ -40,8 +42,10 @@ pub(super) const RULE: Rule = Rule {
 /// Reasons in the evidence.
 const SHOWN: usize = 3;
 
-/// Part of the drops that a reason has to have to be their cause.
-const EXPLAINS: f64 = 0.5;
+/// Packets of a reason, in multiples of the drops, for which it is their cause. Many more are others: an inactive member of a
+/// bond frees what it receives as `UNHANDLED_PROTO`, and counts it as rx_nohandler (Documentation/ABI/testing/
+/// sysfs-class-net-statistics).
+const EXPLAINS: RangeInclusive<f64> = 0.5..=2.0;
 
 /// Tunnels that queue what they unwrapped for a poll on the same CPU, at most `netdev_max_backlog` packets
 /// (gro_cells_init()).
@@ -89,7 +93,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!("{name}: by the kernel's reason, right after the sample: {}", shown.join(", "))
         }));
     }
-    let explains = |(reason, rate): &(String, f64)| known(reason).filter(|_| *rate >= lost * EXPLAINS);
+    let explains =
+        |(reason, rate): &(String, f64)| known(reason).filter(|_| EXPLAINS.contains(&(rate / lost)));
     let first = reasons.iter().find_map(explains);
     let (why, remedy) = if let Some(Reason { why, remedy: Some(remedy), .. }) = first {
         ((*why).to_owned(), *remedy)
@@ -194,6 +199,11 @@ mod tests {
         assert!(later.why.starts_with("its driver has no memory"), "{later:?}");
         let few = because(vec![entry("XDP", 1)]).finding(&RULE);
         assert!(few.why.starts_with("its driver has no memory"), "one of 900: {few:?}");
+        let bond = because(vec![entry("UNHANDLED_PROTO", 5_000)]).finding(&RULE);
+        assert!(
+            bond.why.starts_with("its driver has no memory"),
+            "not the packets that were counted: {bond:?}"
+        );
         let elsewhere = because(vec![entry("SOCKET_RCVBUFF", 900)]).finding(&RULE);
         assert_eq!(elsewhere.evidence.len(), 1, "the socket's own counter has those");
     }

@@ -12,7 +12,7 @@ use rxlab_advise::family::Family;
 use rxlab_advise::plan::Proposal;
 use rxlab_base::number::{count, cpus_text, percent, times};
 use rxlab_base::units::{CpuId, CpuMask};
-use rxlab_path::evidence::{TRAFFIC, room, tier_words};
+use rxlab_path::evidence::{FULL, TRAFFIC, room, tier_words};
 use rxlab_setting::{CpuLoad, Plan, Prediction, Risk, Setting};
 
 /// What is shown of a report.
@@ -43,8 +43,29 @@ pub struct Answer {
 pub struct Fact {
     pub label: &'static str,
     pub text: String,
-    /// Facts with a higher rank are left out first where there is no room.
-    pub rank: u8,
+    pub rank: Rank,
+}
+
+/// Importance of what is shown, the most important first. Where there is no room, the last is left out first; the headline
+/// stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    Headline,
+    Action,
+    Command,
+    Picture,
+    Cause,
+    /// Another finding that calls for attention, and the effect of an earlier change.
+    Worst,
+    /// A prediction, and why there is no verdict.
+    Prediction,
+    /// A further fix, and the room that is left.
+    Alternative,
+    Evidence,
+    /// A finding that asks for nothing, and where the sample is from.
+    Note,
+    Remark,
+    Gap,
 }
 
 /// Something to do.
@@ -100,36 +121,43 @@ impl Answer {
 fn facts(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fact> {
     let fact = |label, text: String, rank| Fact { label, text, rank };
     let mut facts = Vec::new();
-    facts.extend(report.since.iter().map(|since| fact("note", since.in_words(), 5)));
+    facts.extend(report.since.iter().map(|since| fact("note", since.in_words(), Rank::Worst)));
     if let Some(finding) = first {
-        facts.extend(finding.seen().first().map(|seen| fact("seen", (*seen).to_owned(), 8)));
-        facts.push(fact("why", finding.why.clone(), 4));
-        facts.extend(report.refused.iter().map(|why| fact("note", format!("no further verdict: {why}"), 6)));
+        facts.extend(finding.seen().first().map(|seen| fact("seen", (*seen).to_owned(), Rank::Evidence)));
+        facts.push(fact("why", finding.why.clone(), Rank::Cause));
+        facts.extend(
+            report
+                .refused
+                .iter()
+                .map(|why| fact("note", format!("no further verdict: {why}"), Rank::Prediction)),
+        );
     }
     match rooms(report) {
-        Some(text) => facts.push(fact("room", text, 7)),
+        Some(text) => facts.push(fact("room", text, Rank::Alternative)),
         None if first.is_some() && report.refused.is_none() => {
             let why = format!("unknown: the interfaces receive fewer than {} packets/s", count(TRAFFIC));
-            facts.push(fact("room", why, 7));
+            facts.push(fact("room", why, Rank::Alternative));
         }
         None => {}
     }
     let notes = report.notes.iter().filter(|note| !note.starts_with(NOT_PLANNED));
-    facts.extend(notes.map(|note| fact("note", note.clone(), 10)));
+    facts.extend(notes.map(|note| fact("note", note.clone(), Rank::Remark)));
     // A gap that is the reason for the refusal is in the headline.
     let is_told = |gap: &String| {
         let why = gap.split_once(": ").map_or(gap.as_str(), |(_, why)| why);
         report.refused.as_ref().is_some_and(|refused| refused.contains(why))
     };
-    facts.extend(report.gaps.iter().filter(|gap| !is_told(gap)).map(|gap| fact("gap", gap.clone(), 11)));
+    facts.extend(
+        report.gaps.iter().filter(|gap| !is_told(gap)).map(|gap| fact("gap", gap.clone(), Rank::Gap)),
+    );
     facts
 }
 
 /// Start of notes about plans that were not made, which answer a question that only -v raises.
 pub(super) const NOT_PLANNED: &str = "not planned: ";
 
-/// Multiple of today's packets below which there is no room for more: a CPU of which a headline says that it is full has 1.1.
-const NO_ROOM: f64 = 1.15;
+/// Multiple of today's packets up to which there is no room for more: that of a CPU which is full.
+const NO_ROOM: f64 = 1.0 / FULL;
 
 /// How many times today's packets fit: `CPU 2: none. Whole machine: 5.3x today's packets`. `None` without traffic.
 fn rooms(report: &DoctorReport) -> Option<String> {
@@ -143,7 +171,7 @@ fn rooms(report: &DoctorReport) -> Option<String> {
     let machine = machine.map(|machine| ("Whole machine".to_owned(), machine));
     let mut unit = " today's packets";
     let parts = thread.into_iter().chain(cpu).chain(machine).map(|(what, factor)| match factor {
-        none if none < NO_ROOM => format!("{what}: none"),
+        none if none <= NO_ROOM => format!("{what}: none"),
         some => format!("{what}: {}{}", times(some), std::mem::take(&mut unit)),
     });
     Some(parts.collect::<Vec<_>>().join(". "))

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 
-use super::answer::{Answer, Fix};
+use super::answer::{Answer, Fix, Rank};
 use super::bars::Bar;
 use super::{LABEL, mark, mark_style};
 use crate::report::text::{BAD, CAUTION, columns, command_lines, paragraph, styled, width};
@@ -18,20 +18,10 @@ const INDENT: usize = 10;
 /// Lines that stay or go together.
 struct Block {
     text: String,
-    /// Blocks of a higher rank go first; 0 stays.
-    rank: u8,
+    rank: Rank,
     /// True for a finding, which is counted where it is left out.
     is_finding: bool,
 }
-
-/// Rank of the command of the first fix; its action has one less. Facts have ranks of their own.
-const COMMAND: u8 = 2;
-const PICTURE: u8 = 3;
-const WORST: u8 = 5;
-const PREDICTION: u8 = 6;
-const ALTERNATIVE: u8 = 7;
-const OTHER: u8 = 9;
-const BASIS: u8 = 9;
 
 /// At most `rows` lines, or all of them; ends with a line break. `more` is the command that shows the rest, if any.
 pub(super) fn screen(answer: &Answer, rows: usize, more: Option<&str>) -> String {
@@ -45,7 +35,9 @@ pub(super) fn screen(answer: &Answer, rows: usize, more: Option<&str>) -> String
         let foot = footer(left_out);
         let lines = blocks.iter().map(|block| block.text.lines().count()).sum::<usize>();
         // Of equals, the last goes.
-        let least = (0..blocks.len()).filter(|at| blocks[*at].rank > 0).max_by_key(|at| blocks[*at].rank);
+        let least = (0..blocks.len())
+            .filter(|at| blocks[*at].rank > Rank::Headline)
+            .max_by_key(|at| blocks[*at].rank);
         match least.filter(|_| lines + foot.lines().count() > rows) {
             Some(at) => left_out += usize::from(blocks.remove(at).is_finding),
             None => return blocks.iter().map(|block| block.text.as_str()).collect::<String>() + &foot,
@@ -55,27 +47,27 @@ pub(super) fn screen(answer: &Answer, rows: usize, more: Option<&str>) -> String
 
 fn blocks(answer: &Answer) -> Vec<Block> {
     let block = |rank, text| Block { text, rank, is_finding: false };
-    let mut blocks = vec![block(0, headline(answer))];
-    blocks.push(block(PICTURE, picture(&answer.cpus, answer.packets.as_deref())));
+    let mut blocks = vec![block(Rank::Headline, headline(answer))];
+    blocks.push(block(Rank::Picture, picture(&answer.cpus, answer.packets.as_deref())));
     blocks.extend(answer.facts.iter().map(|fact| block(fact.rank, labelled(fact.label, &fact.text))));
     let tried = answer.fixes.iter().position(|fix| fix.command.is_some()).unwrap_or_default();
     for (index, fix) in answer.fixes.iter().enumerate() {
         let leads = index <= tried;
-        blocks.push(block(if leads { COMMAND - 1 } else { ALTERNATIVE }, action(index + 1, fix)));
+        blocks.push(block(if leads { Rank::Action } else { Rank::Alternative }, action(index + 1, fix)));
         if index != tried {
             continue;
         }
-        blocks.extend(fix.rough.iter().map(|rough| block(PREDICTION, labelled("rough", rough))));
+        blocks.extend(fix.rough.iter().map(|rough| block(Rank::Prediction, labelled("rough", rough))));
         blocks.extend(
-            fix.command.iter().map(|line| block(COMMAND, command("try", line, fix.about.as_deref()))),
+            fix.command.iter().map(|line| block(Rank::Command, command("try", line, fix.about.as_deref()))),
         );
     }
     blocks.extend(answer.others.iter().map(|other| Block {
         text: title(other.severity, &other.title, &other.id),
-        rank: if other.severity > Severity::Note { WORST } else { OTHER },
+        rank: if other.severity > Severity::Note { Rank::Worst } else { Rank::Note },
         is_finding: true,
     }));
-    blocks.push(block(BASIS, labelled("basis", &answer.basis)));
+    blocks.push(block(Rank::Note, labelled("basis", &answer.basis)));
     blocks
 }
 
