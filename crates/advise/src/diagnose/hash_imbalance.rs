@@ -9,7 +9,7 @@ use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_base::parse::ethtool::FlowAction;
 use rxlab_base::units::{CpuId, NicName};
 use rxlab_path::constraints::rss_reach;
-use rxlab_path::evidence::{FULL, NO_DOUBLING, TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
+use rxlab_path::evidence::{FULL, NO_DOUBLING, TRAFFIC, baseline, carrier, irq_cpus, may_be_lo, through_lo};
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets of the busiest queue relative to the mean of the others.
@@ -189,7 +189,8 @@ fn title(nic: &Nic, queue: &RxQueue, alike: &[(&RxQueue, f64)], part: f64) -> St
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let OverloadedQueue { queue, most, alike, others, packets } = odd(rates, nic)?;
     let total: f64 = packets.iter().sum();
-    let load = |cpu: CpuId| receive_work(model, rates, cpu, most);
+    let base = baseline(model, rates);
+    let load = |cpu: CpuId| receive_work(rates, base, cpu, most);
     let cpu = irq_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
     let is_told = tunnel_one_flow::finding(model, rates, nic).is_some();
     if load(cpu) < NO_DOUBLING || is_chosen(nic, queue.index) || is_told {

@@ -72,10 +72,11 @@ pub(super) fn loaded_of<'a>(model: &Model, rates: &Rates, nic: &'a Nic) -> Vec<L
     if nic.kind != NicKind::Device {
         return Vec::new();
     }
+    let base = baseline(model, rates);
     let queue = |queue: &'a RxQueue| {
         let packets = queue_packets(nic, queue, rates);
         let (cpu, time) = busiest(rates, &irq_cpus(queue, model, rates))?;
-        let load = receive_work(model, rates, cpu, packets);
+        let load = receive_work(rates, base, cpu, packets);
         (packets >= TRAFFIC && !may_be_lo(model, rates, cpu)).then_some(Loaded {
             nic,
             queue,
@@ -94,12 +95,12 @@ pub(super) fn loaded<'a>(model: &'a Model, rates: &Rates) -> Vec<Loaded<'a>> {
 }
 
 /// Receive time, including hard interrupts, of a CPU that handles a queue of `packets` per second, as far as
-/// packets can account for it, and without what CPUs without packets spend.
-pub(super) fn receive_work(model: &Model, rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
+/// packets can account for it, and without what CPUs without packets spend (`base`, the [`baseline`]).
+pub(super) fn receive_work(rates: &Rates, base: f64, cpu: CpuId, packets: f64) -> f64 {
     let Some(cpu) = rates.cpu(cpu) else { return 0.0 };
     // With RPS a CPU counts the packets handed to it, not those it takes off a queue.
     let at_most = (packets + cpu.packets) * MAX_PACKET_COST;
-    (receiving(cpu) - baseline(model, rates)).clamp(0.0, at_most)
+    (receiving(cpu) - base).clamp(0.0, at_most)
 }
 
 /// True if RPS hands the queue's packets to CPUs other than the interrupt's.

@@ -201,7 +201,7 @@ fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
         let receive = if is_hot(cpu) {
             (receiving(cpu) - base).max(0.0)
         } else {
-            receive_work(model, rates, cpu.cpu, taken)
+            receive_work(rates, base, cpu.cpu, taken)
         };
         of_cpu(rates, cpu, receive, queues)
     };

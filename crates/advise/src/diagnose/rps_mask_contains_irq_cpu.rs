@@ -7,7 +7,7 @@ use super::places::{mean, receive_work, same_on};
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{SUBSTANTIAL, TRAFFIC, irq_cpus, may_be_lo, queue_packets, receiving};
+use rxlab_path::evidence::{SUBSTANTIAL, TRAFFIC, baseline, irq_cpus, may_be_lo, queue_packets, receiving};
 use rxlab_path::model::{Model, Nic, Rates};
 
 /// Receive time of that CPU relative to the mean of the mask's others: field case A kept 1.7 (48.5 to 28 %).
@@ -41,11 +41,12 @@ pub(super) const RULE: Rule = Rule {
 
 /// One finding per interface, for its busiest such queue: the remedy is the same for all.
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let base = baseline(model, rates);
     let caught = nic.rx.iter().filter_map(|queue| {
         let mask = queue.rps_cpus.known()?;
         let both = mask.intersection(&irq_cpus(queue, model, rates));
         let packets = queue_packets(nic, queue, rates);
-        let load = |cpu| receive_work(model, rates, cpu, packets);
+        let load = |cpu| receive_work(rates, base, cpu, packets);
         let cpu = both.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
         let time = rates.cpu(cpu).map_or(0.0, receiving);
         let rest = mask.difference(&both);

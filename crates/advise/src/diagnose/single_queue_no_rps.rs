@@ -5,7 +5,7 @@ use super::figures::{Evidence, Subject};
 use super::places::{receive_work, spreading};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{NOTICEABLE, TRAFFIC, irq_cpus, may_be_lo, receiving};
+use rxlab_path::evidence::{NOTICEABLE, TRAFFIC, baseline, irq_cpus, may_be_lo, receiving};
 use rxlab_path::model::{Model, Nic, Rates};
 
 pub(super) const RULE: Rule = Rule {
@@ -32,7 +32,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let ([queue], Some(traffic)) = (&nic.rx[..], rates.nic(&nic.name)) else { return None };
     let off = queue.rps_cpus.known().is_some_and(|mask| mask.is_empty());
     let cpus = irq_cpus(queue, model, rates);
-    let load = |cpu| receive_work(model, rates, cpu, traffic.rx_packets);
+    let base = baseline(model, rates);
+    let load = |cpu| receive_work(rates, base, cpu, traffic.rx_packets);
     let cpu = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
     let real = traffic.rx_packets >= TRAFFIC && load(cpu) >= NOTICEABLE && !may_be_lo(model, rates, cpu);
     if model.online().len() < 2 || !off || !real {
