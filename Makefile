@@ -21,11 +21,13 @@ build:
 expensive = netns,root,bpf,irqbalance,vm,minutes
 
 check: lint ## Run the checks and tests that need no root, no kernel feature, no guest and no minutes; the others say so
-	RXLAB_SKIP=$(expensive) $(CARGO) test --locked -- --skip cases::
+	RXLAB_SKIP=$(expensive) $(CARGO) test --locked --tests -- --skip cases::
+	$(CARGO) test --locked --doc
 
 test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
 	scripts/setup.sh test
-	$(CARGO) test --locked -- --skip cases::
+	$(CARGO) test --locked --tests --no-fail-fast -- --skip cases::
+	$(CARGO) test --locked --doc
 
 test-cases: ## Run the field cases as tests: they measure time, so on a machine with nothing else to do
 	scripts/setup.sh cases

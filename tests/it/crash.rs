@@ -1,14 +1,17 @@
-//! The process is killed at every single operation of an apply and of an undo, on the machine and in the journal. The
-//! next process restores what is left, each time.
+//! The process is killed at every operation of an apply and of an undo that finds other files than the operation
+//! before it, on the machine or in the journal: a killed process leaves nothing but files, so it makes no difference
+//! before which of several reads it dies. The next process restores what is left, each time.
 //!
 //! The work for one group of knobs is quadratic in its settings: each operation is reached by all that precede it.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
@@ -164,12 +167,23 @@ fn kill_everywhere_in(group: usize, work: Work, original: &BTreeMap<String, Stri
     let settings = work.settings(group);
     let counted = Tree::new();
     work.prepare(&settings, &counted);
-    let fuse = Failpoint::new(None, || ());
+    let changes = Arc::new(Mutex::new((Vec::new(), None)));
+    let fuse = Failpoint::each({
+        let (directory, changes) = (counted.path().to_owned(), changes.clone());
+        move |at| {
+            let (points, last) = &mut *changes.lock().expect("one thread");
+            let found = Some(files_below(&directory));
+            if *last != found {
+                points.push(at);
+                *last = found;
+            }
+        }
+    });
     work.run(&settings, counted.path(), fuse.clone());
-    let points = fuse.count();
-    assert!(points > 40, "only {points} operations seen: the fuse itself is broken");
-    let mut recovered = 0;
-    for at in 1..=points {
+    let (operations, points) = (fuse.count(), &changes.lock().expect("one thread").0);
+    assert!(operations > 40, "only {operations} operations seen: the fuse itself is broken");
+    assert!(points.len() > 3 * settings.len(), "each setting is recorded, set and done: {points:?}");
+    for at in points {
         let tree = Tree::new();
         work.prepare(&settings, &tree);
         let status = Command::new(std::env::current_exe().expect("this test has a file"))
@@ -185,15 +199,35 @@ fn kill_everywhere_in(group: usize, work: Work, original: &BTreeMap<String, Stri
         assert_eq!(status.signal(), Some(9), "{work:?} {group}: not killed at operation {at}: {status}");
         let store = tree.store();
         undo(&store, &driven(&tree), &tree.root());
-        assert_eq!(tree.values(), *original, "{work:?} {group}: killed at operation {at} of {points}");
+        assert_eq!(tree.values(), *original, "{work:?} {group}: killed at operation {at} of {operations}");
         assert_eq!(
             store.open_ids().expect("listed"),
             [""; 0],
             "{work:?} {group}: {at}: the journal is clean"
         );
-        recovered += 1;
     }
-    println!("{work:?} {group}: {points} stop points, {recovered} recovered, {} lost", points - recovered);
+    println!("{work:?} {group}: {operations} operations, killed and recovered at {}", points.len());
+}
+
+/// What a killed process leaves: the entries below a directory with inode and blocks, and what is in files and links.
+fn files_below(directory: &Path) -> BTreeMap<PathBuf, (u64, u64, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(&directory).expect("listed").map(|entry| entry.expect("listed")) {
+            let (path, about) = (entry.path(), entry.metadata().expect("known"));
+            let content = if about.is_dir() {
+                left.push(path.clone());
+                Vec::new()
+            } else if about.is_symlink() {
+                std::fs::read_link(&path).expect("read").into_os_string().into_vec()
+            } else {
+                std::fs::read(&path).expect("read")
+            };
+            found.insert(path, (about.ino(), about.blocks(), content));
+        }
+    }
+    found
 }
 
 #[test]
@@ -218,8 +252,8 @@ fn killed_at_every_operation_of_an_undo_on_a_full_disk() {
     kill_everywhere(Work::UndoFull);
 }
 
-/// The disk fills up at any operation: what was set is restored at once without writing another line, and the journal
-/// is valid once there is room again.
+/// The disk fills up before any operation that needs space: what was set is restored at once without writing another
+/// line, and the journal is valid once there is room again.
 #[test]
 fn a_full_or_read_only_disk_at_every_operation() {
     require::needs!(minutes);
@@ -227,10 +261,10 @@ fn a_full_or_read_only_disk_at_every_operation() {
     for settings in groups() {
         let points = apply_on_disk(&settings, &original, None);
         for (disk, errno) in [("full", ENOSPC), ("read-only", EROFS)] {
-            for at in 1..=points {
+            for at in points.iter().copied() {
                 apply_on_disk(&settings, &original, Some(Trouble { at, errno, holds: false }));
             }
-            println!("{disk} disk: {points} stop points, {points} recovered, 0 lost");
+            println!("{disk} disk: failed and recovered at {} operations", points.len());
         }
     }
 }
@@ -240,12 +274,17 @@ fn every_setting_is_applied_and_undone_on_a_good_disk() {
     apply_on_disk(&everything(), &Tree::new().values(), None);
 }
 
-/// Applies and undoes these settings, and returns the number of operations of the apply.
-fn apply_on_disk(settings: &[Setting], original: &BTreeMap<String, String>, trouble: Option<Trouble>) -> u64 {
+/// Applies and undoes these settings, and returns the operations of the apply that needed space.
+fn apply_on_disk(
+    settings: &[Setting],
+    original: &BTreeMap<String, String>,
+    trouble: Option<Trouble>,
+) -> Vec<u64> {
     let tree = Tree::new();
     let fuse = Failpoint::new(None, || ());
     let storage = FlakyStorage::new(Disk::new(tree.state()), fuse.clone(), trouble);
-    let host = Driver::new(FlakyHost::new(tree.host(), Vec::new(), fuse.clone()), &tree.root());
+    let needed = storage.needed_space();
+    let host = Driver::new(FlakyHost::new(tree.host(), Vec::new(), fuse), &tree.root());
     let result = apply(settings, &Store::new(storage), &host, &tree.root());
     let after = tree.values();
     match trouble {
@@ -255,11 +294,12 @@ fn apply_on_disk(settings: &[Setting], original: &BTreeMap<String, String>, trou
             assert_eq!(after, *original, "{trouble:?}: restored at once");
         }
     }
-    let operations = fuse.count();
+    let points = needed.lock().expect("one thread").clone();
+    assert!(points.len() > 2 * settings.len() || trouble.is_some(), "each setting is recorded and done");
     undo(&tree.store(), &driven(&tree), &tree.root());
     assert_eq!(tree.values(), *original, "{trouble:?}");
     assert_eq!(tree.store().open_ids().expect("listed"), [""; 0], "{trouble:?}");
-    operations
+    points
 }
 
 /// The intent is in the journal and synced before the file changes, as seen from inside the write.

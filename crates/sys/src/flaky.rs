@@ -34,25 +34,30 @@ pub struct FlakyHost<H> {
     fuse: Arc<Failpoint>,
 }
 
-/// Counts operations, and at one chosen operation calls `blow`: kill the process, or panic.
+/// Counts operations, and calls a function before each: it may look, kill the process, or panic.
 pub struct Failpoint {
     count: AtomicU64,
-    at: Option<u64>,
-    blow: fn(),
+    before: Box<dyn Fn(u64) + Send + Sync>,
 }
 
 impl Failpoint {
+    /// Calls `before` with the number of the operation that follows, counted from 1.
+    pub fn each(before: impl Fn(u64) + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { count: AtomicU64::new(0), before: Box::new(before) })
+    }
+
     /// Blows just before operation `at` (counted from 1); never if `None`.
     pub fn new(at: Option<u64>, blow: fn()) -> Arc<Self> {
-        Arc::new(Self { count: AtomicU64::new(0), at, blow })
+        Self::each(move |now| {
+            if Some(now) == at {
+                blow();
+            }
+        })
     }
 
     /// Counts one operation, and blows if it is the chosen one.
     pub fn step(&self) {
-        let now = self.count.fetch_add(1, Ordering::SeqCst) + 1;
-        if Some(now) == self.at {
-            (self.blow)();
-        }
+        (self.before)(self.count.fetch_add(1, Ordering::SeqCst) + 1);
     }
 
     pub fn count(&self) -> u64 {

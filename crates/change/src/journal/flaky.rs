@@ -7,8 +7,8 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::storage::{Folder, Lock, LockError, Storage};
 use rxlab_sys::Failpoint;
@@ -35,12 +35,13 @@ pub struct FlakyStorage<S> {
     fuse: Arc<Failpoint>,
     trouble: Option<Trouble>,
     synced: Arc<AtomicBool>,
+    needed_space: Arc<Mutex<Vec<u64>>>,
 }
 
 impl<S: Storage> FlakyStorage<S> {
     /// `inner`, counted by `fuse`, with `trouble`.
     pub fn new(inner: S, fuse: Arc<Failpoint>, trouble: Option<Trouble>) -> Self {
-        Self { inner, fuse, trouble, synced: Arc::default() }
+        Self { inner, fuse, trouble, synced: Arc::default(), needed_space: Arc::default() }
     }
 
     /// True while everything appended is synced.
@@ -48,9 +49,15 @@ impl<S: Storage> FlakyStorage<S> {
         self.synced.clone()
     }
 
+    /// The operations of the fuse that needed space.
+    pub fn needed_space(&self) -> Arc<Mutex<Vec<u64>>> {
+        self.needed_space.clone()
+    }
+
     /// Fails without space for `bytes` more, counting blocks of the file `id` if it exists.
     fn room(&self, id: &str, bytes: u64) -> io::Result<()> {
         self.fuse.step();
+        self.needed_space.lock().unwrap_or_else(PoisonError::into_inner).push(self.fuse.count());
         match self.trouble {
             Some(trouble) if self.fuse.count() >= trouble.at => {
                 let has = trouble.holds && trouble.errno == ENOSPC && self.has(id, bytes);
