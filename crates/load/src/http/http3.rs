@@ -2,6 +2,7 @@
 //!
 //! Neither has sockets, clocks or a runtime here: what they would do in the background is done when the engine polls.
 
+mod frames;
 mod handles;
 mod link;
 
@@ -20,6 +21,7 @@ use http::header::CONTENT_LENGTH;
 use http::{Method, Request, Response};
 use socket2::Socket;
 
+use self::frames::FrameError;
 use self::handles::{Handle, Receiving};
 use self::link::Link;
 use super::peer::Peer;
@@ -62,7 +64,7 @@ pub(super) struct Body {
     length: Length,
 }
 
-/// Length of a body: h3 takes the end of a stream for that of the body, also within a frame.
+/// Length of a body, which h3 does not compare with what the response says.
 #[derive(Default)]
 struct Length {
     /// What the response says; `None` if it does not, or has no body.
@@ -285,6 +287,11 @@ fn failure(link: &Handle, error: StreamError) -> Failure {
         }
         StreamError::RemoteTerminate { code } => Failure::new(ErrorClass::Reset, code.to_string()),
         StreamError::RemoteClosing => announced(),
+        StreamError::Undefined(ref error) if let Some(fault) = error.downcast_ref::<FrameError>() => {
+            let is_cut_off = *fault == FrameError::CutOff;
+            let class = if is_cut_off { ErrorClass::Truncated } else { ErrorClass::Garbage };
+            Failure::new(class, fault.to_string())
+        }
         error => link.failure().unwrap_or_else(|| Failure::new(ErrorClass::Garbage, error.to_string())),
     }
 }

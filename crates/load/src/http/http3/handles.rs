@@ -10,6 +10,7 @@ use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, WriteBuf};
 use quinn_proto::{Dir, FinishError, ReadError, ReadableError, StreamId, VarInt, WriteError};
 
+use super::frames::Frames;
 use super::link::Link;
 
 /// The connection; all its handles share it.
@@ -33,6 +34,8 @@ pub(super) struct Sending {
 pub(super) struct Receiving {
     link: Handle,
     stream: StreamId,
+    /// Frames of a stream of a request; `None` on other streams.
+    frames: Option<Frames>,
     is_over: bool,
 }
 
@@ -63,7 +66,8 @@ impl Handle {
     }
 
     fn receiving(&self, stream: StreamId) -> Receiving {
-        Receiving { link: self.clone(), stream, is_over: false }
+        let frames = (stream.dir() == Dir::Bi).then(Frames::default);
+        Receiving { link: self.clone(), stream, frames, is_over: false }
     }
 
     fn both(&self, stream: StreamId) -> Both {
@@ -208,10 +212,14 @@ impl quic::RecvStream for Receiving {
             }
         };
         match read {
-            Ok(Some(chunk)) => Poll::Ready(Ok(Some(chunk.bytes))),
+            Ok(Some(chunk)) => {
+                let followed = self.frames.as_mut().map_or(Ok(()), |frames| frames.follow(&chunk.bytes));
+                Poll::Ready(followed.map(|()| Some(chunk.bytes)).map_err(unknown))
+            }
             Ok(None) => {
                 self.is_over = true;
-                Poll::Ready(Ok(None))
+                let ended = self.frames.as_ref().map_or(Ok(()), Frames::end);
+                Poll::Ready(ended.map(|()| None).map_err(unknown))
             }
             Err(ReadError::Blocked) => self.link.wait(self.stream, context),
             Err(ReadError::Reset(code)) => {

@@ -143,6 +143,40 @@ fn a_response_that_is_cut_off_is_no_good_one() {
     }
 }
 
+/// Without a length in its head, only its frames tell that a response is cut off.
+#[test]
+fn a_frame_that_is_cut_off_is_no_good_response() {
+    // HEADERS with `:status 200`, and DATA of 5 bytes; or of 64, of which 5 come.
+    let http2 = |data| match data {
+        5 => http2::start_raw(b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x05\0\x01\0\0\0\x01hello"),
+        _ => http2::start_raw(b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x40\0\x01\0\0\0\x01hello"),
+    };
+    let http3 = |data| match data {
+        5 => http3::start_raw(b"\x01\x03\0\0\xd9\0\x05hello"),
+        _ => http3::start_raw(b"\x01\x03\0\0\xd9\0\x3fhello"),
+    };
+    for (version, class, good, bad) in [
+        (HttpVersion::Http2, ErrorClass::Reset, http2(5), http2(64)),
+        (HttpVersion::Http3, ErrorClass::Truncated, http3(5), http3(63)),
+    ] {
+        // With more, the next one may cross the end of the connection.
+        let run_at = |url| run(&Spec { requests: Some(1), ..load(version, url) });
+        assert_eq!(run_at(good).completed, 1, "{version}");
+        let tally = run_at(bad);
+        assert_eq!((tally.completed, tally.errors), (0, [(class, 1)].into()), "{version}");
+    }
+}
+
+/// h3 would collect the whole frame before it looks at it.
+#[test]
+fn a_frame_without_end_is_refused_at_its_start() {
+    // HEADERS of 2^30 - 1 bytes.
+    let url = http3::start_raw(b"\x01\xbf\xff\xff\xff\0\0");
+    let tally = run(&Spec { requests: Some(4), ..load(HttpVersion::Http3, url) });
+    assert_eq!((tally.completed, tally.errors), (0, [(ErrorClass::Garbage, 4)].into()));
+    assert_eq!(tally.reasons.of(ErrorClass::Garbage), [("a frame of 1073741823 bytes", 4)]);
+}
+
 /// With pipelining, what is behind a late response has to be given up with its connection.
 #[test]
 fn one_late_response_keeps_no_other() {

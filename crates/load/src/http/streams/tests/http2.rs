@@ -99,6 +99,49 @@ async fn serve(stream: TcpStream, streams: u32, count: Arc<AtomicUsize>, deed: i
     }
 }
 
+/// Sends the same frames as every response, and closes the connection.
+fn serve_raw(mut stream: TcpStream, response: &[u8]) -> std::io::Result<()> {
+    const PREFACE: usize = 24;
+    const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+    stream.read_exact(&mut [0; PREFACE])?;
+    stream.write_all(SETTINGS)?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length as usize];
+        stream.read_exact(&mut payload)?;
+        match head[3] {
+            // HEADERS: the request.
+            1 => {
+                stream.write_all(response)?;
+                stream.shutdown(std::net::Shutdown::Write)?;
+                stream.read_to_end(&mut payload)?;
+                return Ok(());
+            }
+            // PING: the same with the flag ACK.
+            6 => {
+                head[4] = 1;
+                stream.write_all(&[&head[..], &payload].concat())?;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Serves these frames as the response to the first request of every connection.
+pub(super) fn start_raw(response: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}/", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // Fails where the client has given up.
+            std::thread::spawn(move || drop(serve_raw(stream, response)));
+        }
+    });
+    url
+}
+
 /// Serves on a port of this machine; returns its URL.
 pub(super) fn start(streams: u32, deed: impl Deeds) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");

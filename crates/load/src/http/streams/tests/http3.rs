@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use h3::error::Code;
@@ -36,6 +37,21 @@ async fn answer(mut stream: Stream, status: u16) {
     let _ = stream.send_response(Response::builder().status(status).body(()).expect("a response")).await;
     let _ = stream.send_data(Bytes::from_static(b"hello")).await;
     let _ = stream.finish().await;
+}
+
+/// Sends the same bytes as every response, and ends its stream a moment later.
+async fn serve_raw(incoming: Incoming, response: &'static [u8]) {
+    let Ok(connection) = incoming.await else { return };
+    let Ok(mut control) = connection.open_uni().await else { return };
+    // The type of the stream, and SETTINGS without any.
+    let _ = control.write_all(b"\x00\x04\x00").await;
+    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+        // Each fails if the client has given up.
+        let _ = receive.read_to_end(4096).await;
+        let _ = send.write_all(response).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let _ = send.finish();
+    }
 }
 
 async fn serve(incoming: Incoming, count: Arc<AtomicUsize>, deed: impl Deeds) {
@@ -74,15 +90,24 @@ async fn serve(incoming: Incoming, count: Arc<AtomicUsize>, deed: impl Deeds) {
 
 /// Serves on a port of this machine; returns its URL.
 pub(super) fn start(streams: u32, deed: impl Deeds) -> String {
-    start_with(config(b"h3", streams), deed)
+    let count = Arc::new(AtomicUsize::new(0));
+    start_with(config(b"h3", streams), move |incoming| serve(incoming, Arc::clone(&count), deed.clone()))
+}
+
+/// Serves these bytes as every response.
+pub(super) fn start_raw(response: &'static [u8]) -> String {
+    start_with(config(b"h3", 100), move |incoming| serve_raw(incoming, response))
 }
 
 /// Serves another protocol over QUIC.
 pub(super) fn start_other() -> String {
-    start_with(config(b"doq", 100), |_: usize| Deed::Hold)
+    start_with(config(b"doq", 100), |incoming| serve_raw(incoming, b""))
 }
 
-fn start_with(config: ServerConfig, deed: impl Deeds) -> String {
+fn start_with<F: Future<Output = ()> + Send + 'static>(
+    config: ServerConfig,
+    serve: impl Fn(Incoming) -> F + Send + 'static,
+) -> String {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
     let url = format!("https://{}/", socket.local_addr().expect("bound"));
     std::thread::spawn(move || {
@@ -90,9 +115,9 @@ fn start_with(config: ServerConfig, deed: impl Deeds) -> String {
         runtime.block_on(async {
             let endpoint =
                 Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime));
-            let (endpoint, count) = (endpoint.expect("an endpoint"), Arc::new(AtomicUsize::new(0)));
+            let endpoint = endpoint.expect("an endpoint");
             while let Some(incoming) = endpoint.accept().await {
-                tokio::spawn(serve(incoming, Arc::clone(&count), deed.clone()));
+                tokio::spawn(serve(incoming));
             }
         });
     });
