@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
 use socket2::Socket;
 
 use super::peer::Peer;
@@ -67,6 +68,15 @@ pub(super) struct Connection<W> {
     idle_wait: Nanos,
     /// Requests sent since it was opened.
     carried: usize,
+}
+
+/// The error of a connection to itself: there is no listener. It is reset, so that the port is free for the server.
+fn nobody(peer: &Peer, socket: &Socket) -> Option<std::io::Error> {
+    peer.is_itself(socket).then(|| {
+        // Should it fail, the port is blocked for a minute.
+        let _ = socket.set_linger(Some(Duration::ZERO));
+        Errno::CONNREFUSED.into()
+    })
 }
 
 impl<W: Wire> Connection<W> {
@@ -136,14 +146,19 @@ impl<W: Wire> Connection<W> {
 
     /// Continues opening; returns true once the connection is open. On an error this attempt has failed and
     /// the connection is closed.
-    pub(super) fn connected(&mut self, requests: &W::Requests, now: Nanos) -> Result<bool, Unopened> {
+    pub(super) fn connected(
+        &mut self,
+        peer: &Peer,
+        requests: &W::Requests,
+        now: Nanos,
+    ) -> Result<bool, Unopened> {
         let since = match self.phase {
             Phase::Connecting { since } | Phase::Greeting { since } => since,
             Phase::Open | Phase::Closed { .. } => return Ok(self.phase == Phase::Open),
         };
         let Some(socket) = &self.socket else { return Ok(false) };
         if matches!(self.phase, Phase::Connecting { .. })
-            && let Some(error) = socket.take_error().unwrap_or_else(Some)
+            && let Some(error) = socket.take_error().unwrap_or_else(Some).or_else(|| nobody(peer, socket))
         {
             self.close(now, requests);
             return Err((ErrorClass::of_connect(&error), error));

@@ -166,7 +166,7 @@ impl<W: Wire> HttpEngine<W> {
         for Ready { index, flags } in self.ready_and_due(now) {
             let connection = &mut self.connections[index];
             if connection.phase.is_opening() {
-                match connection.connected(&self.requests, now) {
+                match connection.connected(&self.peer, &self.requests, now) {
                     Ok(open) => opened += usize::from(open),
                     Err((_, error)) => failed.push(error),
                 }
@@ -219,7 +219,7 @@ impl<W: Wire> HttpEngine<W> {
             Phase::Closed { .. } => {}
             Phase::Connecting { .. } | Phase::Greeting { .. } => {
                 let waiting = connection.wire.outstanding();
-                match connection.connected(&self.requests, now) {
+                match connection.connected(&self.peer, &self.requests, now) {
                     Ok(false) => {}
                     Ok(true) => {
                         tally.resumed += u64::from(connection.wire.is_resumed());

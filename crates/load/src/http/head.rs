@@ -87,6 +87,8 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
             // What is within the chunks is not looked at. `identity` is that of RFC 2616: no coding.
             for name in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
                 coding = match coding {
+                    // Some servers and a proxy in front of them both say so; the body is chunked once.
+                    Coding::Chunked if name.eq_ignore_ascii_case(b"chunked") => coding,
                     Coding::Chunked => return Err("a coding behind chunked in Transfer-Encoding"),
                     _ if name.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
                     coding if name.eq_ignore_ascii_case(b"identity") => coding,

@@ -31,6 +31,7 @@ enum Kind {
 pub(super) struct Peer {
     address: SockAddr,
     kind: Kind,
+    is_loopback: bool,
     sources: Vec<Option<SocketAddr>>,
     /// TLS settings, if used.
     pub(super) tls: Option<Setup>,
@@ -50,14 +51,23 @@ impl Peer {
         // Without ports they repeat.
         let sources = if spec.source_ports.is_empty() { spec.sources.len() } else { spec.connections };
         let sources = (0..sources).map(|number| spec.source(number)).collect();
+        let is_loopback = address.as_socket().is_some_and(|address| address.ip().is_loopback());
         let room = if kind == Kind::Udp { LARGEST_TRAIN } else { 0 };
-        Ok(Self { address, kind, sources, tls, buffer: Rc::new(RefCell::new(vec![0; room])) })
+        Ok(Self { address, kind, is_loopback, sources, tls, buffer: Rc::new(RefCell::new(vec![0; room])) })
     }
 
     /// True if the error only means that the listener's queue is full: TCP waits in this case, a unix socket
     /// has to retry.
     pub(super) fn is_full(&self, error: &std::io::Error) -> bool {
         self.kind == Kind::Unix && error.kind() == ErrorKind::WouldBlock
+    }
+
+    /// True if a TCP connection leads back to its own socket. That is how TCP connects to a port without a listener that the
+    /// kernel has chosen for the client, too (RFC 9293 3.5, simultaneous open).
+    pub(super) fn is_itself(&self, socket: &Socket) -> bool {
+        self.kind == Kind::Tcp
+            && self.is_loopback
+            && socket.local_addr().is_ok_and(|local| local.as_socket() == self.address.as_socket())
     }
 
     /// The error of a peer that does not answer.

@@ -30,6 +30,8 @@ pub(super) struct Pipeline {
     parser: Parser,
     single: bool,
     waiting: Waiting,
+    /// Bytes that the socket had taken when no request was outstanding any more; `None` before the first response.
+    settled: Option<u64>,
     /// Bytes of the outstanding requests still to be written.
     outgoing: Outgoing,
 }
@@ -58,6 +60,7 @@ impl Wire for Pipeline {
             parser: Parser::for_spec(spec),
             single: spec.is_single(),
             waiting: Waiting::default(),
+            settled: None,
             outgoing: Outgoing::new(number, block),
         }
     }
@@ -155,7 +158,10 @@ impl Wire for Pipeline {
                 }
                 Err(Errno::AGAIN) => return Received::All,
                 Err(Errno::INTR) => {}
-                Err(errno) => return Received::Ended(transport.failure(errno)),
+                Err(errno) => {
+                    let failure = transport.failure(errno);
+                    return Received::Ended(self.between_responses(failure));
+                }
             }
         }
         Received::More
@@ -165,6 +171,7 @@ impl Wire for Pipeline {
         self.transport = None;
         self.parser.reset();
         self.waiting.clear();
+        self.settled = None;
         self.outgoing.reset(block);
     }
 }
@@ -192,12 +199,38 @@ impl Pipeline {
 
     /// The stream has ended: counts a response that ends with it, and returns why the rest has failed.
     fn end(&mut self, now: Nanos, tally: &mut Tally, heard: &mut bool) -> Failure {
-        let closed = || Failure::new(ErrorClass::Closed, "end of the stream");
         match self.parser.finish() {
-            Ok(None) => closed(),
-            Ok(Some(response)) => self.answer(1, response, now, tally, heard).err().unwrap_or_else(closed),
+            Ok(None) => self.closed(),
+            Ok(Some(response)) => {
+                self.answer(1, response, now, tally, heard).err().unwrap_or_else(|| self.closed())
+            }
             Err(Truncated) => Failure { class: ErrorClass::Truncated, reason: self.parser.reason() },
         }
+    }
+
+    /// The stream has ended between two responses. An end that arrives before any byte of the outstanding requests is
+    /// acknowledged was sent before they arrived: its segment would acknowledge them too.
+    fn closed(&self) -> Failure {
+        let is_crossed = |settled| {
+            let transport = self.transport.as_ref();
+            transport.is_some_and(|transport| transport.has_arrived_no_more_than(settled))
+        };
+        if self.waiting.len() > 0 && self.settled.is_some_and(is_crossed) {
+            let crossed = "the server had closed the connection before the request arrived";
+            return Failure::new(ErrorClass::Discarded, crossed);
+        }
+        self.between_responses(Failure::new(ErrorClass::Closed, "end of the stream"))
+    }
+
+    /// Adds to the reason of a failure that the connection had responded before, if no byte of a further response has come:
+    /// the server may end connections without a word.
+    fn between_responses(&self, mut failure: Failure) -> Failure {
+        if let Some(reason) =
+            failure.reason.as_mut().filter(|_| self.settled.is_some() && self.parser.at_start())
+        {
+            reason.push_str(", after responses on this connection");
+        }
+        failure
     }
 
     /// Counts `count` > 0 identical responses.
@@ -219,6 +252,9 @@ impl Pipeline {
             count -= taken;
         }
         *heard = true;
+        if self.waiting.len() == 0 {
+            self.settled = self.transport.as_ref().map(Transport::written);
+        }
         if response.last {
             // Requests behind the last response are never answered.
             Err(ErrorClass::Discarded.into())
@@ -232,9 +268,15 @@ impl Pipeline {
 
 #[cfg(test)]
 mod tests {
-    use super::{Block, Learned, Pipeline, Wire};
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::rc::Rc;
+
+    use super::{Block, Learned, Pipeline, Reader, Received, Transport, Wire};
+    use crate::clock::Clock;
     use crate::error_class::ErrorClass;
     use crate::event::Event;
+    use crate::poller::Poller;
     use crate::spec::Spec;
     use crate::tally::Tally;
 
@@ -263,6 +305,48 @@ mod tests {
         assert_eq!(read(&mut wire, timeout, 70, &mut tally), Err(ErrorClass::Closed));
         assert_eq!((wire.outstanding(), tally.completed, tally.errors), (0, 5, [].into()));
         assert_eq!(tally.events, [(Event::Unsolicited, 1)].into());
+    }
+
+    /// Servers end connections without a word. Where the end and the next request cross, the request was once a failure of the
+    /// server; where it has arrived, it is one.
+    #[test]
+    fn a_request_that_crosses_the_end_of_its_connection_is_discarded() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let block = Block::new(&[b"GET / HTTP/1.1\r\n\r\n".to_vec()], 8);
+        let spec =
+            Spec::new(format!("http://{}/", listener.local_addr().expect("bound")).parse().expect("a URL"));
+        let poller = Poller::alone(spec.pacing, Clock::start());
+        for (arrives, expected) in [(false, ErrorClass::Discarded), (true, ErrorClass::Closed)] {
+            let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+            let mut server = listener.accept().expect("connected").0;
+            let mut wire = Pipeline::new(0, &spec, &block);
+            wire.transport = Some(Transport::new(Rc::new(client.into()), None).expect("no TLS"));
+            let request = |wire: &mut Pipeline| {
+                wire.request(1, 10, 10, &block);
+                wire.flush(&block).expect("written");
+            };
+            request(&mut wire);
+            let mut reader = Reader::default();
+            let mut receive = |wire: &mut Pipeline, tally: &mut Tally| {
+                wire.receive(&mut reader, &poller, false, 20, tally, &mut false)
+            };
+            let mut tally = Tally::new();
+            let mut buffer = [0; 100];
+            let _ = server.read(&mut buffer).expect("the request");
+            server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("written");
+            if arrives {
+                assert_eq!(receive(&mut wire, &mut tally), Received::All);
+                request(&mut wire);
+                let _ = server.read(&mut buffer).expect("the next request");
+                server.shutdown(Shutdown::Both).expect("closed");
+            } else {
+                server.shutdown(Shutdown::Both).expect("closed");
+                assert_eq!(receive(&mut wire, &mut tally), Received::All);
+                request(&mut wire);
+            }
+            let Received::Ended(failure) = receive(&mut wire, &mut tally) else { panic!("it has ended") };
+            assert_eq!((failure.class, tally.completed), (expected, 1), "{failure:?}");
+        }
     }
 
     #[test]

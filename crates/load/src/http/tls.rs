@@ -57,12 +57,16 @@ pub(super) struct Tls {
     connection: ClientConnection,
     /// Violation that [`Tls::read`] found, or the alert that it received.
     pub(super) violation: Option<String>,
+    /// Bytes that the socket has taken.
+    pub(super) written: u64,
 }
 
 impl Tls {
     pub(super) fn new(setup: &Setup) -> std::io::Result<Self> {
         let connection = ClientConnection::new(Arc::clone(&setup.config), setup.name.clone());
-        connection.map(|connection| Self { connection, violation: None }).map_err(std::io::Error::other)
+        connection
+            .map(|connection| Self { connection, violation: None, written: 0 })
+            .map_err(std::io::Error::other)
     }
 
     /// True if the handshake resumed an earlier session.
@@ -111,7 +115,7 @@ impl Tls {
     fn send(&mut self, mut socket: &Socket) -> std::io::Result<()> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut socket) {
-                Ok(_) => {}
+                Ok(length) => self.written += length as u64,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

@@ -9,19 +9,22 @@ use socket2::Socket;
 use super::tls::{BROKEN, Setup, Tls};
 use crate::error_class::ErrorClass;
 use crate::reasons::Failure;
+use rxlab_sys::socket::acknowledged;
 
 /// Reads and writes without waiting: [`Errno::AGAIN`] where the socket is not ready.
 pub(super) struct Transport {
     socket: Rc<Socket>,
     /// The TLS layer; `None` without.
     tls: Option<Box<Tls>>,
+    /// Bytes written without TLS.
+    plain: u64,
 }
 
 impl Transport {
     /// Over a nonblocking socket. Fails if the TLS settings do not allow a connection.
     pub(super) fn new(socket: Rc<Socket>, setup: Option<&Setup>) -> std::io::Result<Self> {
         let tls = setup.map(|setup| Tls::new(setup).map(Box::new)).transpose()?;
-        Ok(Self { socket, tls })
+        Ok(Self { socket, tls, plain: 0 })
     }
 
     /// Continues the TLS handshake as far as the socket allows; true once it is complete, or without TLS.
@@ -63,9 +66,23 @@ impl Transport {
     /// Writes once. With TLS a part may still have to be sent: see [`Transport::flush`].
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.tls {
-            None => send(&*self.socket, bytes, SendFlags::NOSIGNAL),
+            None => {
+                let written = send(&*self.socket, bytes, SendFlags::NOSIGNAL)?;
+                self.plain += written as u64;
+                Ok(written)
+            }
             Some(tls) => tls.write(&self.socket, bytes),
         }
+    }
+
+    /// Bytes that the socket has taken so far, with records and handshake of TLS.
+    pub(super) fn written(&self) -> u64 {
+        self.tls.as_ref().map_or(self.plain, |tls| tls.written)
+    }
+
+    /// True if nothing written behind the first `length` bytes has arrived at the server's kernel; false if unknown.
+    pub(super) fn has_arrived_no_more_than(&self, length: u64) -> bool {
+        acknowledged(&*self.socket).is_some_and(|acknowledged| acknowledged <= length)
     }
 
     /// Sends the rest of what was written, as far as the socket accepts it.

@@ -108,6 +108,8 @@ fn what_other_clients_take_is_taken() {
     }
     let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
     assert_eq!(whole(&chunks.repeat(2)), (vec![ok(false); 2], Ok(None)));
+    let twice = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
+    assert_eq!(whole(&twice.repeat(2)), (vec![ok(false); 2], Ok(None)));
     let last = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nContent-Length: 1\r\n\r\nok";
     assert_eq!(whole(last), (vec![], Ok(Some(ok(true)))), "it overrides the length");
     for bad in ["Content-Length: 2, 3", "Content-Length: 2,", "Transfer-Encoding: chunked, gzip"] {
@@ -202,7 +204,6 @@ fn lies_and_garbage() {
         "Content-Length: 5\r\nContent-Length: 6",
         "Content-Length: 99999999999999999999",
         "Content-Length:",
-        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
     ] {
         assert_eq!(head(bad), (vec![], Err("malformed")), "{bad:?}");
     }
