@@ -157,33 +157,79 @@ fn converse(
 }
 
 fn udp(seed: u64) -> Adversary {
-    let mut socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let address = socket.local_addr().expect("bound");
     adversary(address, move |is_loose, stop| {
-        let mut random = Random::after(seed);
-        let (mut buffer, mut earlier) = ([0; 2048], Vec::new());
-        while !stop.load(Ordering::Relaxed) {
-            socket.set_read_timeout(Some(PATIENCE)).expect("set");
-            let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
-            let chance = if is_loose.load(Ordering::Relaxed) { random.next_u64() % 32 } else { 31 };
-            let answer = answer(&buffer[..length], chance);
-            let said = match chance {
-                0 => {
-                    // Closed for a moment: the kernel refuses what arrives.
-                    drop(socket);
-                    let Some(again) = closed_for_a_moment(|| UdpSocket::bind(address), stop) else { return };
-                    socket = again;
-                    continue;
-                }
-                1..4 => continue,
-                4 => answer[..answer.len() / 2].to_vec(),
-                5 => b"not an answer to anything at all".to_vec(),
-                6 => std::mem::replace(&mut earlier, answer),
-                _ => answer,
-            };
-            (0..=usize::from(chance == 7)).for_each(|_| drop(socket.send_to(&said, from)));
-        }
+        std::thread::scope(|scope| {
+            // Another test may have the port of TCP.
+            if let Ok(listener) = TcpListener::bind(address) {
+                scope.spawn(move || over_tcp(&listener, Random::after(seed + 1), stop));
+            }
+            over_udp(socket, address, Random::after(seed), is_loose, stop);
+        });
     })
+}
+
+/// A name server over TCP, whose responses are cut off, late, wrong or missing at times.
+fn over_tcp(listener: &TcpListener, mut random: Random, stop: &AtomicBool) {
+    listener.set_nonblocking(true).expect("set");
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((mut stream, _)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        stream.set_nonblocking(false).expect("set");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let mut query = [0; 2048];
+        let Ok(length @ 3..) = stream.read(&mut query) else { continue };
+        let answer = answer(&query[2..length], 31);
+        let mut said = [&(answer.len() as u16).to_be_bytes()[..], &answer].concat();
+        match random.next_u64() % 8 {
+            0 => continue,
+            1 => {
+                let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+                continue;
+            }
+            2 => said.truncate(said.len() / 2),
+            3 => said[2] ^= 1,
+            // Beyond the timeout.
+            4 => std::thread::sleep(3 * PATIENCE),
+            _ => {}
+        }
+        // The client may have given up.
+        let _ = stream.write_all(&said);
+    }
+}
+
+fn over_udp(
+    mut socket: UdpSocket,
+    address: SocketAddr,
+    mut random: Random,
+    is_loose: &AtomicBool,
+    stop: &AtomicBool,
+) {
+    let (mut buffer, mut earlier) = ([0; 2048], Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+        let chance = if is_loose.load(Ordering::Relaxed) { random.next_u64() % 32 } else { 31 };
+        let answer = answer(&buffer[..length], chance);
+        let said = match chance {
+            0 => {
+                // Closed for a moment: the kernel refuses what arrives.
+                drop(socket);
+                let Some(again) = closed_for_a_moment(|| UdpSocket::bind(address), stop) else { return };
+                socket = again;
+                continue;
+            }
+            1..4 => continue,
+            4 => answer[..answer.len() / 2].to_vec(),
+            5 => b"not an answer to anything at all".to_vec(),
+            6 => std::mem::replace(&mut earlier, answer),
+            _ => answer,
+        };
+        (0..=usize::from(chance == 7)).for_each(|_| drop(socket.send_to(&said, from)));
+    }
 }
 
 /// What a peer of any of the protocols says to a datagram: a tracker, an echo, or a name server, which returns the query

@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Socket, Type};
 
 use super::Exchange;
-use crate::error_class::ErrorClass;
+use crate::error_class::{ErrorClass, lack};
 use crate::reasons::{Failure, text};
 use crate::tally::Tally;
 use crate::udp::flow::Echoed;
@@ -24,6 +24,8 @@ pub(super) struct Fallback {
     socket: Socket,
     /// What is left to be written: the length of the request, and the request.
     out: Vec<u8>,
+    /// The connection is open.
+    is_open: bool,
     /// What has arrived of the length and the response.
     input: Vec<u8>,
 }
@@ -52,7 +54,10 @@ impl Fallback {
         }
         while !self.out.is_empty() {
             match send(&self.socket, &self.out, SendFlags::NOSIGNAL) {
-                Ok(length) => drop(self.out.drain(..length)),
+                Ok(length) => {
+                    self.is_open = true;
+                    drop(self.out.drain(..length));
+                }
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -82,8 +87,11 @@ impl Fallback {
     }
 }
 
-fn failed(error: &Error) -> Failure {
-    Failure::new(ErrorClass::Truncated, format!("over TCP: {}", text(error)))
+/// Why a request has no response over TCP; `is_open`: there was a connection.
+fn failed(error: &Error, is_open: bool) -> Failure {
+    let class = if is_open { ErrorClass::Truncated } else { ErrorClass::of_connect(error) };
+    let lack = lack(error.raw_os_error()).filter(|_| class == ErrorClass::Local);
+    Failure::new(class, lack.map_or_else(|| format!("over TCP: {}", text(error)), str::to_owned))
 }
 
 impl Exchange {
@@ -108,11 +116,11 @@ impl Exchange {
                 self.talk.ask(flow, number, self.poller.now(), &mut out);
                 let length = out.len() as u16 - 2;
                 out[..2].copy_from_slice(&length.to_be_bytes());
-                let fallback = Fallback { flow, number, socket, out, input: Vec::new() };
+                let fallback = Fallback { flow, number, socket, out, is_open: false, input: Vec::new() };
                 self.fallbacks.resize_with(self.fallbacks.len().max(place + 1), || None);
                 self.fallbacks[place] = Some(fallback);
             }
-            Err(error) => self.end_over_tcp(flow, number, Some(failed(&error)), tally),
+            Err(error) => self.end_over_tcp(flow, number, Some(failed(&error, false)), tally),
         }
     }
 
@@ -130,7 +138,7 @@ impl Exchange {
                     _ => Some(Failure::new(ErrorClass::Garbage, "over TCP: not a response to the query")),
                 }
             }
-            Err(error) => Some(failed(&error)),
+            Err(error) => Some(failed(&error, fallback.is_open)),
         };
         self.end_over_tcp(flow, number, failure, tally);
         self.supply(flow, tally);
@@ -143,6 +151,8 @@ impl Exchange {
             None => tally.complete_all(1, self.poller.now().saturating_sub(from)),
         }
         tally.datagrams.over_tcp += 1;
+        // It has responded, if not over TCP.
+        tally.unreached = 0;
     }
 
     /// Drops the connections of requests that were given up.
