@@ -195,7 +195,7 @@ impl Worker {
         while !self.control.stop.load(Ordering::Acquire) {
             engine.turn(&mut tally);
             if end.is_none() && engine.is_done() {
-                end = Some(self.clock.now());
+                end = Some((self.clock.now(), taken()));
                 self.control.done.store(true, Ordering::Release);
             }
             if self.control.cuts.load(Ordering::Acquire) != cuts {
@@ -248,11 +248,15 @@ impl Worker {
         engine: &mut dyn Engine,
         tally: &mut Tally,
         last: &mut (Nanos, Taken),
-        end: Option<Nanos>,
+        end: Option<(Nanos, Taken)>,
     ) -> Cut {
         let now = self.clock.now();
         tally.busy = engine.poller().take_busy(now);
-        let (now, taken) = (end.map_or(now, |end| end.max(last.0)), taken());
+        let (now, taken) = match end {
+            None => (now, taken()),
+            Some((at, taken)) if at > last.0 => (at, taken),
+            Some(_) => *last,
+        };
         tally.loops = engine.poller().take_lag();
         engine.count_drops(tally);
         let (since, taken_since) = std::mem::replace(last, (now, taken));
