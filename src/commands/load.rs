@@ -15,8 +15,9 @@ use std::time::{Duration, SystemTime};
 use super::typed::{number_of, whole};
 use super::{Global, files, output, place};
 use crate::error::{CommandError, Kind, Result};
-use cpus::Cpus;
+use cpus::{Cpus, Threads};
 use rxlab_base::units::parse_duration;
+use rxlab_faces::report::html;
 use rxlab_load::{
     Body, ConnectTo, Header, HttpVersion, LoadError, Pacing, Pattern, Pointed, Promql, Rate, Rcodes, Report,
     Session, Spec, Statuses, Target, Url, csv, distribution, parse_paths, parse_targets, render,
@@ -123,10 +124,10 @@ pub struct Args {
     source: Vec<IpAddr>,
     #[command(flatten)]
     spread: Spread,
-    /// Threads, each with its share of the connections [default: 1, or with --cpus auto one for each of those
-    /// CPUs]
+    /// Threads, each with its share of the connections; auto: one for each CPU of --cpus, or that --cpus auto would
+    /// take [default: 1, or with --cpus auto auto]
     #[arg(long, short, value_name = "T")]
-    threads: Option<usize>,
+    threads: Option<Threads>,
     /// Length of the load [default: that of the steps and ramps of --rate, or 5s]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
@@ -155,7 +156,7 @@ pub struct Args {
     /// Search for the highest rate that keeps the limits of --slo; --for is the length of one run [default: 1s]
     #[arg(
         long, requires = "slo",
-        conflicts_with_all = ["requests", "warm_up", "hdr_log", "csv", "histogram", "prometheus"],
+        conflicts_with_all = ["requests", "warm_up", "hdr_log", "csv", "html", "histogram", "prometheus"],
     )]
     find_max: bool,
     /// Limits, separated by commas: p50, p90, p99, p99.9 or max below a time, and errors below a percentage:
@@ -178,6 +179,9 @@ pub struct Args {
     /// Show the distribution of the latencies
     #[arg(long)]
     histogram: bool,
+    /// Write the result with a plot of the latencies to this file, as a page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// After the load, send --prometheus-query to this Prometheus (http://HOST:PORT) for the time of the load
     #[arg(long, value_name = "URL", requires = "prometheus_query")]
     prometheus: Option<Url>,
@@ -205,9 +209,12 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let length = args.rate.as_ref().and_then(Rate::length);
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
     let duration = args.duration.or(length).unwrap_or(default);
-    if (args.hdr_log.is_some() || args.histogram) && args.url.protocol.is_one_way() {
-        return Err(CommandError::usage("a one-way load has no latency for --hdr-log or --histogram"));
+    if (args.hdr_log.is_some() || args.histogram || args.html.is_some()) && args.url.protocol.is_one_way() {
+        return Err(CommandError::usage(
+            "a one-way load has no latency for --hdr-log, --histogram or --html",
+        ));
     }
+    [&args.csv, &args.html].into_iter().flatten().try_for_each(|path| files::check(path))?;
     if duration < Duration::from_millis(10) {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
     }
@@ -291,7 +298,8 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let missed = report.limits.iter().any(|limit| limit.kept == Some(false));
     let unknown = report.limits.iter().find(|limit| limit.kept.is_none());
     // If nothing was sent at all, the rate is below one request in this time.
-    let failed = interval.requests == 0 && (interval.error_count() > 0 || interval.in_flight > 0);
+    let is_empty = interval.error_count() == 0 && interval.in_flight == 0;
+    let failed = interval.requests == 0 && !(is_empty && spec.rate.is_some());
     let ended = if interrupted {
         Err(CommandError::silent(Kind::Interrupted))
     } else if failed {
@@ -307,8 +315,10 @@ pub fn run(global: &Global, args: &Args) -> Result {
     } else {
         Ok(())
     };
+    let csv = args.csv.as_ref().map(|path| (path, csv(&report.series)));
+    let html = args.html.as_ref().map(|path| (path, html::load_page(&report)));
     let written =
-        args.csv.as_deref().map_or(Ok(()), |path| files::write(path, csv(&report.series).as_bytes()));
+        [csv, html].into_iter().flatten().try_for_each(|(path, text)| files::write(path, text.as_bytes()));
     let text = || {
         render(&report) + &if args.histogram { format!("\n{}", distribution(&report)) } else { String::new() }
     };

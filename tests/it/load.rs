@@ -1,6 +1,7 @@
 //! The load generator against its own target, against misbehaving servers, and as a program. Everything runs on
 //! 127.0.0.1 or in a namespace created here.
 
+mod blame;
 mod cli;
 mod dns;
 mod expect;

@@ -11,7 +11,8 @@ use super::spec::{DEFAULT_SIZE, Spec};
 
 const MAX_CONNECTIONS: usize = 1_000_000;
 const MAX_PIPELINE: usize = 10_000;
-pub(super) const MAX_THREADS: usize = 1024;
+/// Most threads of a load.
+pub const MAX_THREADS: usize = 1024;
 
 pub(super) fn range<T>(what: &'static str, range: String, value: String) -> Result<T, SpecError> {
     Err(SpecError::Range { what, range, value })

@@ -70,7 +70,7 @@ mod udp;
 mod url;
 
 pub use body::Body;
-pub use check::SpecError;
+pub use check::{MAX_THREADS, SpecError};
 pub use connect_to::{ConnectTo, ConnectToError};
 pub use datagrams::Datagrams;
 pub use destination::Destination;
@@ -91,7 +91,9 @@ pub use rate::{Rate, RateError};
 pub use rcode::{RcodeError, Rcodes};
 pub use reasons::Reasons;
 pub use remote::{ClientError, Clients, serve};
-pub use report::{Histograms, LatencyReport, Limit, LoopReport, PacingReport, Percentile, Report};
+pub use report::{
+    CurvePoint, Histograms, LatencyReport, Limit, LoopReport, PacingReport, Percentile, Report,
+};
 pub use saturation::Saturation;
 pub use series::{Second, csv, hdr_log_head, hdr_log_line};
 pub use server::{ServerCpu, ServerProcess};

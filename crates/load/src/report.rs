@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
 use super::event::Event;
-use super::histogram::{encode, new_histogram, quantile_of_few};
+use super::histogram::{decode, encode, is_lower_bound, new_histogram, quantile_of_few, together};
 use super::interval::{Interval, NotSent, ThreadCpu};
 use super::pacing::Pacing;
 use super::promql::Promql;
@@ -139,6 +139,21 @@ impl LatencyReport {
         }
     }
 }
+
+/// A point of the distribution of latencies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CurvePoint {
+    /// Part of the requests that took no longer, 0 to 1.
+    pub quantile: f64,
+    /// Latency in microseconds.
+    pub us: f64,
+    /// The latency is a lower bound, as in [`LatencyReport::at_least`].
+    pub at_least: bool,
+}
+
+/// Quantiles of [`Report::latency_curve`].
+const CURVE: [f64; 14] =
+    [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9999, 0.99999, 0.999999];
 
 /// Adherence to the schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -336,6 +351,26 @@ impl Report {
         }
         let json = serde_json::to_vec(self).expect("a report is JSON");
         vec![format!("{:08x}", crc32fast::hash(&json))]
+    }
+
+    /// Latencies of the requests with a good response, and ages of those without one; empty if they are not those of a
+    /// load.
+    pub(super) fn times(&self) -> [Histogram<u64>; 2] {
+        let decoded = |text: &str| decode(text).unwrap_or_else(new_histogram);
+        let Histograms { latency, unanswered, given_up, .. } = &self.histograms;
+        [decoded(latency), together(&decoded(unanswered), &decoded(given_up))]
+    }
+
+    /// Latencies of all requests as in [`Self::latency_us`], at quantiles closer and closer to 1, while ten requests lie
+    /// beyond them.
+    pub fn latency_curve(&self) -> Vec<CurvePoint> {
+        let [answered, unfinished] = self.times();
+        let all = together(&answered, &unfinished);
+        let point = |quantile: f64| {
+            let us = us(quantile_of_few(&all, quantile)?.0);
+            Some(CurvePoint { quantile, us, at_least: is_lower_bound(&answered, &unfinished, quantile) })
+        };
+        CURVE.into_iter().map_while(point).collect()
     }
 
     /// Schema of this version.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::datagrams::Datagrams;
-use super::histogram::decode;
+use super::histogram::together;
 use super::http_version::HttpVersion;
 use super::interval::ThreadCpu;
 use super::report::{LatencyReport, Limit, Percentile, Report};
@@ -142,31 +142,39 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
     }
 }
 
-/// Bars of the latencies of a report, each for twice the time of the one before, and their share: within 80 columns.
+/// Bars of the latencies of a report, each for twice the time of the one before, and their share: within 80 columns. Requests
+/// without a response count with their age, as in the percentiles.
 pub fn distribution(report: &Report) -> String {
     /// Columns of the longest bar.
     const BAR: usize = 40;
-    let Some(latency) = decode(&report.histograms.latency).filter(|latency| !latency.is_empty()) else {
+    let [answered, unfinished] = report.times();
+    let latency = together(&answered, &unfinished);
+    if latency.is_empty() {
         return String::new();
-    };
+    }
     // From a power of two of nanoseconds, so that loads can be compared.
     let first = latency.min().max(1).next_power_of_two();
-    let mut bins: Vec<(u64, u64)> = Vec::new();
+    let mut bins: Vec<(u64, [u64; 2])> = Vec::new();
     let mut below = first;
     while bins.last().is_none_or(|_| below / 2 <= latency.max()) {
         let from = if bins.is_empty() { 0 } else { below / 2 };
-        bins.push((below, latency.count_between(from, below - 1)));
+        bins.push((below, [&answered, &unfinished].map(|part| part.count_between(from, below - 1))));
         below *= 2;
     }
-    let most = bins.iter().map(|(_, count)| *count).max().unwrap_or(1);
-    let mut out = format!("  {:<12}of requests with a good response\n", "latency");
-    for (below, count) in bins {
-        let length = (count * BAR as u64).div_ceil(most.max(1)) as usize;
-        let share = 100.0 * count as f64 / latency.len() as f64;
+    let most = bins.iter().map(|(_, counts)| counts.iter().sum::<u64>()).max().unwrap_or(1);
+    let whose = match unfinished.is_empty() {
+        true => "of requests with a good response",
+        false => "of all requests; +: without a response, at least this long",
+    };
+    let mut out = format!("  {:<12}{whose}\n", "latency");
+    for (below, counts) in bins {
+        let [length, behind] = counts.map(|count| (count * BAR as u64).div_ceil(most.max(1)) as usize);
+        let share = 100.0 * counts.iter().sum::<u64>() as f64 / latency.len() as f64;
         let line = format!(
-            "  {:>12} {share:>8.3} % {}",
+            "  {:>12} {share:>8.3} % {}{}",
             format!("< {}", duration(below as f64 / 1e3)),
-            "#".repeat(length)
+            "#".repeat(length),
+            "+".repeat(behind)
         );
         out += line.trim_end();
         out.push('\n');
@@ -449,6 +457,7 @@ mod tests {
         let mut tally = Tally::new();
         (0..900).for_each(|i| tally.complete(50_000 + i));
         (0..100).for_each(|_| tally.complete(3_000_000));
+        tally.timed_out(20, 20_000_000);
         let report = Report::new(
             &Spec::new("http://h:1/".parse().expect("a URL")),
             &Interval::from_cuts(&[Cut::second(tally)], &[None]),

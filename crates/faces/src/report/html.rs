@@ -10,6 +10,7 @@ mod grid;
 mod heatmap;
 mod lanes;
 mod latency;
+mod load;
 mod lost;
 mod markup;
 mod pairs;
@@ -20,6 +21,7 @@ mod tables;
 mod trial;
 
 pub use lanes::picture;
+pub use load::load_page;
 use markup::{Markup, typeset};
 use rxlab_advise::doctor::DoctorReport;
 use rxlab_base::number;
@@ -49,6 +51,14 @@ const BEFORE_AFTER: &str = "All slots with arm A came first, then those with arm
 /// because the machine they would act on is gone.
 pub fn render(document: &Document, program: Option<&str>) -> String {
     let title = title(document);
+    page(&title, |m| {
+        m.element("main", &[], |m| body(m, document, program, &title));
+        m.data(document);
+    })
+}
+
+/// A file with this title and this content of its `body`.
+fn page(title: &str, body: impl FnOnce(&mut Markup)) -> String {
     let mut m = Markup::default();
     m.fixed("<!DOCTYPE html>\n");
     m.element("html", &[("lang", "en")], |m| {
@@ -59,13 +69,10 @@ pub fn render(document: &Document, program: Option<&str>) -> String {
             m.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", policy)]);
             m.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
             m.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
-            m.leaf("title", &[], &title);
+            m.leaf("title", &[], title);
             m.element("style", &[], |m| m.fixed(include_str!("html/page.css")));
         });
-        m.element("body", &[], |m| {
-            m.element("main", &[], |m| body(m, document, program, &title));
-            m.data(document);
-        });
+        m.element("body", &[], body);
     });
     m.finish()
 }

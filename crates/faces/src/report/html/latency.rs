@@ -1,8 +1,9 @@
-//! Latency by percentile in both arms, on an axis that gives each further nine the same room.
+//! Latency by percentile, on an axis that gives each further nine the same room: of both arms of a trial, or of one load.
 
 use std::fmt::Write;
 
 use rxlab_base::number;
+use rxlab_load::Report;
 use rxlab_stats::design::Arm;
 use rxlab_trial::record::TrialRecord;
 
@@ -26,11 +27,25 @@ struct Point {
     bounds: usize,
 }
 
-/// Percentiles of a record by arm, all in one unit.
+/// Percentiles, all in one unit.
 #[derive(Debug)]
 struct Percentiles {
     unit: &'static str,
-    arms: [Vec<Point>; 2],
+    curves: Vec<Curve>,
+}
+
+/// Percentiles of an arm, or of a load.
+#[derive(Debug)]
+struct Curve {
+    /// `A` or `B`; `None` if there is no other.
+    arm: Option<&'static str>,
+    points: Vec<Point>,
+}
+
+impl Curve {
+    fn class(&self) -> String {
+        self.arm.unwrap_or("A").to_lowercase()
+    }
 }
 
 /// The chart with its table; nothing if the slots hold fewer than two percentiles.
@@ -41,6 +56,29 @@ pub(super) fn section(m: &mut Markup, record: &TrialRecord) {
     figure(m, "Latency percentiles", caption, |m| {
         plot(m, &found);
         tables::behind(m, "Percentiles as a table", |m| table(m, &found));
+    });
+}
+
+/// The latencies of a load; nothing with too few requests.
+pub(super) fn of_load(m: &mut Markup, report: &Report) {
+    let point = |point: &rxlab_load::CurvePoint| Point {
+        label: format!("p{}", (1e6 * point.quantile).round() / 1e4),
+        nines: -(1.0 - point.quantile).log10(),
+        slots: [point.us; 3],
+        bounds: usize::from(point.at_least),
+    };
+    let points: Vec<Point> = report.latency_curve().iter().map(point).collect();
+    if points.len() < 2 {
+        return;
+    }
+    let found = Percentiles { unit: "us", curves: vec![Curve { arm: None, points }] };
+    let caption = "Latency by percentile; each further nine has the same room. Requests without a response count with their age.";
+    figure(m, "Latency percentiles", caption, |m| {
+        plot(m, &found);
+        tables::behind(m, "Percentiles as a table", |m| {
+            let rows = found.points().map(|point| vec![point.label.clone(), value(point, 1, found.unit)]);
+            tables::figures(m, &["Percentile", "Latency"], rows);
+        });
     });
 }
 
@@ -60,16 +98,17 @@ impl Percentiles {
         known.sort_by(|a, b| a.0.total_cmp(&b.0));
         known.dedup_by(|a, b| a.2 == b.2);
         let unit = known.first()?.1;
-        let arm = |arm: Arm| -> Vec<Point> {
+        let curve = |name: &'static str, arm: Arm| -> Curve {
             let in_unit = known.iter().filter(|(_, found, _)| *found == unit);
-            in_unit.filter_map(|(q, _, name)| point(record, arm, *q, name)).collect()
+            let points = in_unit.filter_map(|(q, _, name)| point(record, arm, *q, name)).collect();
+            Curve { arm: Some(name), points }
         };
-        let arms = [arm(Arm::A), arm(Arm::B)];
-        arms.iter().all(|points| points.len() >= 2).then_some(Self { unit, arms })
+        let curves = vec![curve("A", Arm::A), curve("B", Arm::B)];
+        curves.iter().all(|curve| curve.points.len() >= 2).then_some(Self { unit, curves })
     }
 
     fn points(&self) -> impl Iterator<Item = &Point> {
-        self.arms.iter().flatten()
+        self.curves.iter().flat_map(|curve| &curve.points)
     }
 }
 
@@ -157,36 +196,40 @@ const UNITS: (usize, usize) = (1000, 1000);
 fn plot(m: &mut Markup, found: &Percentiles) {
     let axes = Axes::new(found);
     let ticks = axes.ticks(16.0 / HEIGHT);
-    m.element("p", &[("class", "key"), ("aria-hidden", "true")], |m| {
-        for (class, name) in [("a", "A"), ("b", "B")] {
-            m.element("span", &[("class", class)], |m| {
-                m.inline("i", &[], "");
-                m.text(name);
-            });
-        }
-    });
+    if found.curves.len() > 1 {
+        m.element("p", &[("class", "key"), ("aria-hidden", "true")], |m| {
+            for curve in &found.curves {
+                m.element("span", &[("class", &curve.class())], |m| {
+                    m.inline("i", &[], "");
+                    m.text(curve.arm.unwrap_or_default());
+                });
+            }
+        });
+    }
     m.element("div", &[("class", "gutter latency")], |m| {
         let labels = ticks.iter().map(|tick| (axes.y(*tick), format!("{} {}", label(*tick), found.unit)));
         m.scale(HEIGHT, labels);
         m.drawing("plot", HEIGHT, &typeset(&described(found)), |m| {
             ticks.iter().for_each(|tick| m.rule("grid", axes.y(*tick) * HEIGHT));
-            for (class, points) in ["a", "b"].into_iter().zip(&found.arms) {
-                m.element("g", &[("class", &format!("arm {class}"))], |m| {
-                    arm(m, &axes, points, found.unit, class)
-                });
+            for curve in &found.curves {
+                let class = format!("arm {}", curve.class());
+                m.element("g", &[("class", &class)], |m| draw(m, &axes, curve, found.unit));
             }
         });
         m.leaf("div", &[], "");
         m.labels(18.0, |m| {
-            let longer = found.arms.iter().max_by_key(|points| points.len());
-            for point in longer.into_iter().flatten() {
+            let longer = found.curves.iter().map(|curve| &curve.points).max_by_key(|points| points.len());
+            // The median, and each further nine.
+            let is_named =
+                |point: &&Point| point.label == "p50" || (point.nines - point.nines.round()).abs() < 1e-6;
+            for point in longer.into_iter().flatten().filter(is_named) {
                 m.label((&percent(axes.x(point.nines)), "14"), "middle", &point.label);
             }
         });
     });
 }
 
-fn arm(m: &mut Markup, axes: &Axes, points: &[Point], unit: &str, class: &str) {
+fn draw(m: &mut Markup, axes: &Axes, Curve { arm, points }: &Curve, unit: &str) {
     let at = |point: &Point, part: usize| {
         let (x, y) = (axes.x(point.nines), axes.y(point.slots[part]));
         format!("{:.0} {:.0}", x * UNITS.0 as f64, y * UNITS.1 as f64)
@@ -201,16 +244,14 @@ fn arm(m: &mut Markup, axes: &Axes, points: &[Point], unit: &str, class: &str) {
         ("preserveAspectRatio", "none"),
     ];
     m.element("svg", &frame, |m| {
-        m.empty("path", &[("class", "spread"), ("d", &format!("M{}L{}z", line(2), back.join("L")))]);
+        if arm.is_some() {
+            m.empty("path", &[("class", "spread"), ("d", &format!("M{}L{}z", line(2), back.join("L")))]);
+        }
         m.empty("path", &[("class", "median"), ("d", &format!("M{}", line(1)))]);
     });
     for point in points {
-        let mut title = format!(
-            "arm {}, {}: {} {unit}",
-            class.to_uppercase(),
-            point.label,
-            number::value(point.slots[1])
-        );
+        let arm = arm.map_or_else(String::new, |arm| format!("arm {arm}, "));
+        let mut title = format!("{arm}{}: {} {unit}", point.label, number::value(point.slots[1]));
         if point.bounds > 0 {
             let _ = write!(title, " or more");
         }
@@ -220,24 +261,29 @@ fn arm(m: &mut Markup, axes: &Axes, points: &[Point], unit: &str, class: &str) {
 }
 
 fn described(found: &Percentiles) -> String {
-    let arm = |name: &str, points: &[Point]| {
+    let described = |Curve { arm, points }: &Curve| {
         let values = points
             .iter()
             .map(|point| format!("{} {} {}", point.label, number::value(point.slots[1]), found.unit));
-        format!("{name}: {}", values.collect::<Vec<_>>().join(", "))
+        let name = arm.map_or_else(String::new, |arm| format!("{arm}: "));
+        name + &values.collect::<Vec<_>>().join(", ")
     };
-    format!("Latency percentiles. {}; {}", arm("A", &found.arms[0]), arm("B", &found.arms[1]))
+    let curves: Vec<String> = found.curves.iter().map(described).collect();
+    format!("Latency percentiles. {}", curves.join("; "))
+}
+
+/// A value of a point, in words if it is a lower bound.
+fn value(point: &Point, part: usize, unit: &str) -> String {
+    let least = if point.bounds > 0 { "at least " } else { "" };
+    format!("{least}{} {unit}", number::value(point.slots[part]))
 }
 
 fn table(m: &mut Markup, found: &Percentiles) {
     let heads = ["Percentile", "Arm", "10 % of slots below", "Median", "10 % of slots above"];
-    let rows = ["A", "B"].into_iter().zip(&found.arms).flat_map(|(arm, points)| {
-        points.iter().map(move |point| {
-            let value = |part: usize| {
-                let least = if point.bounds > 0 { "at least " } else { "" };
-                format!("{least}{} {}", number::value(point.slots[part]), found.unit)
-            };
-            vec![point.label.clone(), arm.to_owned(), value(0), value(1), value(2)]
+    let rows = found.curves.iter().flat_map(|Curve { arm, points }| {
+        points.iter().map(|point| {
+            let value = |part: usize| value(point, part, found.unit);
+            vec![point.label.clone(), arm.unwrap_or_default().to_owned(), value(0), value(1), value(2)]
         })
     });
     tables::figures(m, &heads, rows);
@@ -260,7 +306,7 @@ mod tests {
     #[test]
     fn each_nine_has_the_same_room_and_the_slots_spread_around_their_median() {
         let found = Percentiles::new(&sample_record::paced()).expect("percentiles");
-        let labels: Vec<&str> = found.arms[0].iter().map(|point| point.label.as_str()).collect();
+        let labels: Vec<&str> = found.curves[0].points.iter().map(|point| point.label.as_str()).collect();
         assert_eq!((labels, found.unit), (vec!["p50", "p99", "p99.9"], "us"));
         let axes = Axes::new(&found);
         let room = |from: f64, to: f64| axes.x(to) - axes.x(from);
@@ -270,7 +316,7 @@ mod tests {
             assert!(low < middle && middle < high, "{point:?}");
             assert!((0.0..=1.0).contains(&axes.y(high)) && axes.y(low) > axes.y(high), "{point:?}");
         }
-        let (a, b) = (&found.arms[0][1], &found.arms[1][1]);
+        let (a, b) = (&found.curves[0].points[1], &found.curves[1].points[1]);
         assert!(b.slots[1] < 0.8 * a.slots[1], "p99 fell: {a:?} {b:?}");
     }
 
