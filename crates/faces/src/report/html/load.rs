@@ -42,6 +42,7 @@ mod tests {
         let report = Report::from_json(RECORDED).expect("a result");
         let page = load_page(&report);
         let (_, shown) = page.split_once("</style>").expect("a style sheet");
+        let shown = shown.trim();
         insta::assert_snapshot!(shown);
         assert!(!page.contains("http-equiv=\"refresh") && !page.contains("<script"), "nothing runs");
     }
