@@ -71,7 +71,7 @@ pub(super) struct Connection<W> {
 }
 
 /// The error of a connection to itself: there is no listener. It is reset, so that the port is free for the server.
-fn nobody(peer: &Peer, socket: &Socket) -> Option<std::io::Error> {
+fn no_listener(peer: &Peer, socket: &Socket) -> Option<std::io::Error> {
     peer.is_itself(socket).then(|| {
         // Should it fail, the port is blocked for a minute.
         let _ = socket.set_linger(Some(Duration::ZERO));
@@ -158,7 +158,8 @@ impl<W: Wire> Connection<W> {
         };
         let Some(socket) = &self.socket else { return Ok(false) };
         if matches!(self.phase, Phase::Connecting { .. })
-            && let Some(error) = socket.take_error().unwrap_or_else(Some).or_else(|| nobody(peer, socket))
+            && let Some(error) =
+                socket.take_error().unwrap_or_else(Some).or_else(|| no_listener(peer, socket))
         {
             self.close(now, requests);
             return Err((ErrorClass::of_connect(&error), error));
