@@ -4,6 +4,7 @@ pub(super) mod consent;
 pub(super) mod countdown;
 pub(super) mod report;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -16,8 +17,9 @@ use crate::error::{CommandError, Kind, Result};
 use rxlab_base::grammar::sh;
 use rxlab_change::apply::{self, BeginInfo, Change, Kept, Transaction, launch_guard};
 use rxlab_change::journal::Seen;
+use rxlab_faces::report::text::command_lines;
 use rxlab_path::model::Model;
-use rxlab_setting::{Plan, Prediction, Setting};
+use rxlab_setting::{Plan, Prediction, Setting, set_flags};
 use rxlab_sys::{Host, Namespace, ProcessId, netns_path};
 
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
@@ -63,10 +65,20 @@ pub(crate) fn run(global: &Global, args: Args) -> Result {
             Plan::new(&name, &args.setting)
         }
     };
-    apply(global, &plan, &args.how)
+    let is_needed = apply(global, &plan, &args.how)?;
+    if args.how.dry_run && is_needed && !global.json && output::is_interactive() {
+        let what = match &args.plan {
+            Some(path) => sh::word(&path.to_string_lossy()),
+            None => set_flags(&args.setting),
+        };
+        let next = format!("{} apply {what} --confirm 60s", global.program());
+        write!(output::text_stdout(), "{}", command_lines("next: ", &next))?;
+    }
+    Ok(())
 }
 
-pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
+/// True if there is, or was, a value to set.
+pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result<bool> {
     if !how.dry_run {
         leftovers::clear(global)?;
     }
@@ -75,8 +87,10 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
     let (settings, changes) = rehearsed(host, &machine.model, plan)?;
     let owners = apply::other_owners(host, &machine.model, &settings);
     report::owners(global, &owners)?;
-    if how.dry_run || changes.iter().all(|change| !change.needed) {
-        return report::changes(global, &changes, &owners, how.diff);
+    let is_needed = changes.iter().any(|change| change.needed);
+    if how.dry_run || !is_needed {
+        report::changes(global, &changes, &owners, how.diff)?;
+        return Ok(is_needed);
     }
     let is_interactive = !global.json && output::is_interactive();
     if is_interactive {
@@ -89,7 +103,8 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
     let Applied { id, kept, archived } = set(global, &machine, plan, how.confirm, &stop)?;
     let done = Done { id: &id, kept: &kept, archived: &archived, owners: &owners, confirm: how.confirm };
     report::kept(global, &done, how.diff)?;
-    wait(global, &id, how.confirm, &stop)
+    wait(global, &id, how.confirm, &stop)?;
+    Ok(true)
 }
 
 /// Values that are set.

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::{self, ConfirmError, boottime};
+use rxlab_faces::report::text::command_lines;
 
 /// Keep a change that was applied with --confirm
 #[derive(Debug, clap::Args)]
@@ -31,7 +32,10 @@ pub(super) fn confirm(global: &Global, id: Option<&str>, late: bool) -> Result {
     let id = apply::confirm_in_time(&place::store(global), machine, id, now).map_err(explain)?;
     let stays = format!("transaction {id} is kept; `rxlab undo {id}` reverts it");
     let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
-    output::print(global, &value, || format!("{stays}\n")).map_err(|error| error.hint(&stays))
+    // Its first line compares with what was before the change.
+    let next = command_lines("next: ", &format!("{} doctor", global.program()));
+    let next = if output::is_interactive() { next.as_str() } else { "" };
+    output::print(global, &value, || format!("{stays}\n{next}")).map_err(|error| error.hint(&stays))
 }
 
 fn explain(error: ConfirmError) -> CommandError {

@@ -87,7 +87,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
     let mut report = doctor::doctor(&model, &rates, &global.program());
     if let Some(nic) = nic.and_then(|name| model.nic(name)) {
-        report.only(&model, nic, &global.program());
+        report.only(&model, nic);
     }
     match status::transactions(global, &source) {
         Ok((all, _)) => {

@@ -2,13 +2,12 @@
 
 mod term;
 
-use serde::Serialize;
-
 use self::term::Term;
 use super::{Global, output};
 use crate::error::{CommandError, Result};
 use rxlab_advise::diagnose::{RULES, Rule};
-use rxlab_faces::report::text::{STRONG, paragraph, styled};
+use rxlab_faces::report::printed::RulesReport;
+use rxlab_faces::report::text::{STRONG, command_lines, paragraph, styled};
 
 /// Explain a finding or a term: when the doctor reports it, what causes it, what helps, and the sources
 ///
@@ -23,18 +22,27 @@ pub struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     let Some(name) = &args.name else {
-        let entries = Entries { schema: SCHEMA, rules: RULES.iter().collect(), terms: Vec::new() };
-        return output::print(global, &entries, list);
+        let entries = RulesReport::new(RULES.iter().collect(), Vec::new());
+        return output::print(global, &entries, || {
+            list() + &next(global, &format!("explain {}", RULES[0].id))
+        });
     };
     if let Some(rule) = RULES.iter().find(|rule| rule.id == name) {
-        let entries = Entries { schema: SCHEMA, rules: vec![rule], terms: Vec::new() };
-        return output::print(global, &entries, || text(rule));
+        let entries = RulesReport::new(vec![rule], Vec::new());
+        // Whether it is found here, with its figures.
+        return output::print(global, &entries, || text(rule) + &next(global, "doctor -v"));
     }
     // `ksoftirqd/2` is the thread of CPU 2.
     let of_cpu = name.split_once('/').filter(|(_, cpu)| cpu.parse::<u32>().is_ok());
     let term = Term::find(of_cpu.map_or(name, |(thread, _)| thread)).ok_or_else(|| unknown(name))?;
-    let entries = Entries { schema: SCHEMA, rules: term.rules.clone(), terms: term.entries.clone() };
-    output::print(global, &entries, || term.text())
+    let entries = RulesReport::new(term.rules.clone(), term.entries.clone());
+    output::print(global, &entries, || term.text() + &next(global, &term.next()))
+}
+
+/// The next command, on a terminal only.
+fn next(global: &Global, command: &str) -> String {
+    let line = format!("{} {command}", global.program());
+    if output::is_interactive() { command_lines("next: ", &line) } else { String::new() }
 }
 
 fn unknown(name: &str) -> CommandError {
@@ -42,17 +50,6 @@ fn unknown(name: &str) -> CommandError {
     CommandError::usage(format!("unknown finding or term `{name}`"))
         .hint_all((!near.is_empty()).then(|| format!("nearest: {}", near.join(", "))))
         .hint("`rxlab explain` lists all findings")
-}
-
-const SCHEMA: &str = "rxlab.rules/1";
-
-#[derive(Serialize)]
-struct Entries {
-    schema: &'static str,
-    rules: Vec<&'static Rule>,
-    /// What the glossary has on a term.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    terms: Vec<String>,
 }
 
 fn text(rule: &Rule) -> String {
@@ -90,6 +87,7 @@ fn nearest(id: &str) -> Vec<&'static str> {
 mod tests {
     use super::{list, nearest, text, unknown};
     use rxlab_advise::diagnose::RULES;
+    use rxlab_faces::report::printed::RulesReport;
     use rxlab_faces::report::text::plain;
 
     #[test]

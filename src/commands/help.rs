@@ -4,36 +4,39 @@ use std::io::Write;
 
 use clap::Command;
 
+use super::tree::TOPICS;
 use super::{output, tree};
 use crate::error::{CommandError, Result};
 
 /// Print the help of a command, or of a topic
 ///
-/// Topics: exit-codes. `rxlab explain TERM` explains terms and findings.
+/// Topics: settings, environment, exit-codes. `rxlab explain TERM` explains terms and findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Every command in a line, the options of every command, and the exit codes
     #[arg(long, conflicts_with = "topic")]
     all: bool,
-    /// A command, such as doctor or trial run, or exit-codes
+    /// A command, such as doctor or trial run, or a topic
     #[arg(value_name = "TOPIC")]
     topic: Vec<String>,
 }
-
-/// Topics other than commands.
-pub(super) const TOPICS: [&str; 1] = ["exit-codes"];
 
 pub(super) fn run(args: &Args) -> Result {
     let topic: Vec<&str> = args.topic.iter().map(String::as_str).collect();
     let text = match topic.as_slice() {
         [] if args.all => tree::in_full().render_help().ansi().to_string(),
         [] => tree::command().render_help().ansi().to_string(),
-        ["exit-codes"] => tree::exit_codes(),
-        path => of_command(path)?,
+        path => topic_text(path).map_or_else(|| of_command(path), Ok)?,
     };
     let mut out = output::text_stdout();
     writeln!(out, "{}", text.trim_end())?;
     Ok(out.flush()?)
+}
+
+/// The text of a topic that is not a command.
+fn topic_text(path: &[&str]) -> Option<String> {
+    let [wanted] = path else { return None };
+    TOPICS.iter().find(|(name, _)| name == wanted).map(|(_, text)| text())
 }
 
 /// The long help of the command at `path`.
@@ -49,8 +52,10 @@ fn of_command(path: &[&str]) -> Result<String> {
 
 fn unknown(above: &Command, name: &str) -> CommandError {
     let names = above.get_subcommands().filter(|below| !below.is_hide_set()).map(Command::get_name);
-    let near: Vec<&str> =
-        names.chain(TOPICS).filter(|known| strsim::osa_distance(name, known) <= 2).collect();
+    let near: Vec<&str> = names
+        .chain(TOPICS.map(|(name, _)| name))
+        .filter(|known| strsim::osa_distance(name, known) <= 2)
+        .collect();
     CommandError::usage(format!("no command or topic `{name}`"))
         .hint_all((!near.is_empty()).then(|| format!("nearest: {}", near.join(", "))))
         .hint("`rxlab help` lists the commands; `rxlab explain` explains terms and findings")

@@ -2,14 +2,12 @@
 
 use std::io::Write;
 
-use serde::Serialize;
-use serde_json::json;
-
 use super::trial::list;
 use super::{Global, machine, output, place};
 use crate::error::Result;
 use rxlab_change::apply::{self, Ending, State};
 use rxlab_change::journal::Entry;
+use rxlab_faces::report::printed::{HistoryReport, Standing, TransactionRow};
 use rxlab_faces::report::status;
 use rxlab_faces::report::text::{Cell, Table, left, wrapping};
 use rxlab_sys::Host;
@@ -18,35 +16,14 @@ use rxlab_sys::Host;
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-#[derive(Serialize)]
-struct Row {
-    id: String,
-    /// RFC 3339; empty if the file does not have it.
-    started: String,
-    what: String,
-    #[serde(flatten)]
-    standing: Standing,
-}
-
-/// State of a transaction.
-#[derive(Serialize)]
-#[serde(tag = "standing", content = "state", rename_all = "snake_case")]
-enum Standing {
-    Open(State),
-    Ended(Ending),
-    /// Its file cannot be read; the reason.
-    Unreadable(String),
-}
-
 pub(super) fn run(global: &Global, _: &Args) -> Result {
     let (own, identity) = machine::own(global)?;
     let entries = place::store(global).all()?;
-    let rows: Vec<Row> =
+    let rows: Vec<TransactionRow> =
         entries.into_iter().map(|entry| row(entry, own.now_ns(), &identity.boot_id)).collect();
     let trials = list::records(global)?;
     if global.json {
-        let trials = list::as_json(&trials);
-        return output::json(&json!({ "schema": "rxlab.history/1", "transactions": rows, "trials": trials }));
+        return output::json(&HistoryReport::new(&rows, &list::rows(&trials)));
     }
     let mut out = output::text_stdout();
     if rows.is_empty() && trials.is_empty() {
@@ -64,7 +41,7 @@ pub(super) fn run(global: &Global, _: &Args) -> Result {
     Ok(())
 }
 
-fn row(entry: Entry, now_ns: u64, boot_id: &str) -> Row {
+fn row(entry: Entry, now_ns: u64, boot_id: &str) -> TransactionRow {
     let Entry { id, is_open, history } = entry;
     let begin = history.as_ref().ok().and_then(|history| history.begin());
     let (started, what) =
@@ -78,10 +55,10 @@ fn row(entry: Entry, now_ns: u64, boot_id: &str) -> Row {
         }
         Ok(history) => Standing::Ended(apply::ending(history, boot_id)),
     };
-    Row { id, started, what, standing }
+    TransactionRow { id, started, what, standing }
 }
 
-fn table(rows: &[Row]) -> Table {
+fn table(rows: &[TransactionRow]) -> Table {
     let mut table =
         Table::new([left("ID"), left("STARTED"), wrapping("STATE"), wrapping("WHAT")]).indented(2);
     for row in rows {

@@ -127,6 +127,11 @@ pub(crate) struct From {
 }
 
 impl From {
+    /// True if the machine is not read as it is now.
+    pub(super) fn is_recorded(&self) -> bool {
+        !self.options().is_empty()
+    }
+
     /// The same machine as options of the next command, each after a space; empty for this machine.
     pub(super) fn options(&self) -> String {
         let file = self

@@ -9,15 +9,16 @@ use super::machine::{From, Source};
 use super::typed::{number_of, sample_time};
 use super::{Global, files, look, machine, output, place};
 use crate::error::{CommandError, Result};
+use rxlab_advise::doctor::doctor;
 use rxlab_advise::family::PlanName;
-use rxlab_advise::plan::{Options, Policed, Policy, Spread, Variable, spread};
+use rxlab_advise::plan::{Options, Policed, Policy, Proposal, Spread, Variable, spread};
 use rxlab_base::grammar::sh;
 use rxlab_base::units::{CpuMask, NicName};
 use rxlab_change::apply;
 use rxlab_faces::report::forecast::{self, Forecast};
 use rxlab_faces::report::text::{Cell, Table, command_lines, left, paragraph, wrapping};
 use rxlab_path::model::{Model, Rates};
-use rxlab_setting::{Plan, Setting};
+use rxlab_setting::{Plan, Setting, trial_of, trial_of_file};
 use rxlab_sys::{lasting_netns, netns_path};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
@@ -86,14 +87,51 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     if args.predict {
         return look::ended(&stop, predict(global, args, &source, &stop));
     }
-    let plan = if args.setting.is_empty() {
+    let (plan, proposals) = if args.setting.is_empty() {
         let wanted = wanted(args)?;
         let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
-        made(&wanted, args, &model, &rates)?
+        let plan = made(&wanted, args, &model, &rates)?;
+        (plan, doctor(&model, &rates, &global.program()).plans)
     } else {
-        own(&source, &source.model(None)?, &args.setting)?
+        (own(&source, &source.model(None)?, &args.setting)?, Vec::new())
     };
-    look::ended(&stop, write(global, args, &of_namespace(global, plan)))
+    let plan = of_namespace(global, plan);
+    let next = next(global, args, &plan, &proposals);
+    look::ended(&stop, write(global, args, &plan, &next))
+}
+
+/// Settings that fit a command line.
+const SHORT: usize = 3;
+
+/// The command that tries a plan: that of the doctor if it proposes the plan, else a trial of its values, or the file for one.
+fn next(global: &Global, args: &Args, plan: &Plan, proposals: &[Proposal]) -> String {
+    let program = global.program();
+    let proposed = proposals.iter().find(|proposal| proposal.plan.settings == plan.settings);
+    if let Some(next) = proposed.and_then(|proposal| proposal.next.clone()) {
+        return next;
+    }
+    match nic(plan) {
+        Some(nic) if plan.settings.len() <= SHORT => {
+            trial_of(&program, plan.settings.iter().map(|planned| &planned.set), nic)
+        }
+        _ => {
+            let typed = std::env::args_os().skip(1).map(|word| sh::word(&word.to_string_lossy()));
+            let typed = typed.collect::<Vec<_>>().join(" ").replace('\n', " ");
+            format!("rxlab {typed} -o {}.toml", args.name.as_deref().unwrap_or("plan"))
+        }
+    }
+}
+
+/// The interface whose traffic shows the effect of a plan.
+fn nic(plan: &Plan) -> Option<&NicName> {
+    plan.settings.iter().find_map(|planned| planned.set.target.nic())
+}
+
+/// The next command, and on which machine, if the plan was made from a recording of it.
+fn next_line(args: &Args, plan: &Plan, next: &str) -> String {
+    let host = plan.host.as_ref().filter(|_| args.from.is_recorded());
+    command_lines("next: ", next)
+        + &host.map_or_else(String::new, |host| paragraph("      ", &format!("(on {host})")))
 }
 
 /// The plan with the namespace of its interfaces.
@@ -102,9 +140,9 @@ pub(super) fn of_namespace(global: &Global, plan: Plan) -> Plan {
     Plan { netns, ..plan }
 }
 
-fn write(global: &Global, args: &Args, plan: &Plan) -> Result {
+fn write(global: &Global, args: &Args, plan: &Plan, next: &str) -> Result {
     if let Some(path) = &args.output {
-        return written(global, path, plan);
+        return written(global, args, path, plan);
     }
     if plan.settings.is_empty() {
         return output::print(global, plan, || {
@@ -113,10 +151,8 @@ fn write(global: &Global, args: &Args, plan: &Plan) -> Result {
         });
     }
     if output::is_interactive() && !global.json {
-        let typed = std::env::args_os().skip(1).map(|word| sh::word(&word.to_string_lossy()));
-        let next = format!("rxlab {} -o {}.toml", typed.collect::<Vec<_>>().join(" "), plan.name);
         let mut out = output::text_stdout();
-        return Ok(write!(out, "{}{}", text(plan), command_lines("next: ", &next.replace('\n', " ")))?);
+        return Ok(write!(out, "{}{}", text(plan), next_line(args, plan, next))?);
     }
     let toml = plan.to_toml();
     if !global.json {
@@ -138,7 +174,7 @@ fn text(plan: &Plan) -> String {
 }
 
 /// Writes the plan to a file, and prints it and the path.
-fn written(global: &Global, path: &Path, plan: &Plan) -> Result {
+fn written(global: &Global, args: &Args, path: &Path, plan: &Plan) -> Result {
     if plan.settings.is_empty() {
         return Err(no_file(path, &plan.notes));
     }
@@ -151,8 +187,12 @@ fn written(global: &Global, path: &Path, plan: &Plan) -> Result {
     let path = std::path::absolute(path)?;
     writeln!(out, "plan: {}", path.display())?;
     if output::is_interactive() {
-        let next = format!("{} apply {} --confirm 60s", global.program(), sh::word(&path.to_string_lossy()));
-        write!(out, "{}", command_lines("next: ", &next))?;
+        let (program, path) = (global.program(), path.to_string_lossy());
+        let next = match nic(plan) {
+            Some(nic) => trial_of_file(&program, &path, nic),
+            None => format!("{program} apply {} --confirm 60s", sh::word(&path)),
+        };
+        write!(out, "{}", next_line(args, plan, &next))?;
     }
     Ok(())
 }
@@ -272,7 +312,7 @@ fn predict(global: &Global, args: &Args, source: &Source, stop: &AtomicBool) -> 
     let mut report = Forecast::new(&model, &rates, plans, reasons);
     if let Some(path) = &args.output {
         let plan = report.plans.pop().ok_or_else(|| no_file(path, &report.reasons))?;
-        return written(global, path, &of_namespace(global, plan));
+        return written(global, args, path, &of_namespace(global, plan));
     }
     output::print(global, &report, || forecast::text(&report))
 }

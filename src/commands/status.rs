@@ -5,8 +5,6 @@ mod watch;
 use std::io::Write;
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::machine::{SnapshotFile, Source};
 use super::trial::schedule;
 use super::{Global, machine, output, place};
@@ -14,6 +12,7 @@ use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::parse_duration;
 use rxlab_change::apply::{TransactionStatus, status};
 use rxlab_change::journal::{History, Open, Unreadable};
+use rxlab_faces::report::printed::StatusReport;
 use rxlab_faces::report::status::text;
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Identity, Inventory, Scope};
@@ -61,16 +60,7 @@ fn report(
     checkpoints: &[(String, Scheduled)],
 ) -> Result {
     if global.json {
-        let unreadable: Vec<_> =
-            unreadable.iter().map(|u| json!({ "id": u.id, "file": u.path, "why": u.why })).collect();
-        let checkpoints: Vec<_> = checkpoints
-            .iter()
-            .map(|(trial, scheduled)| json!({ "trial": trial, "scheduled": scheduled }))
-            .collect();
-        return output::json(
-            &json!({ "schema": "rxlab.status/1", "transactions": all, "unreadable": unreadable,
-            "checkpoints": checkpoints }),
-        );
+        return output::json(&StatusReport::new(all, unreadable, checkpoints));
     }
     let mut out = output::text_stdout();
     if all.is_empty() && unreadable.is_empty() {

@@ -17,7 +17,30 @@ const GROUPS: [(&str, &str); 7] = [
 ];
 
 /// What is behind the short help.
-const MORE: &str = "More: rxlab help COMMAND, rxlab help --all, rxlab help exit-codes";
+const MORE: &str = "More: rxlab help COMMAND | --all | settings | environment | exit-codes";
+
+/// Topics of `rxlab help` other than commands, each with its text.
+pub(super) const TOPICS: [(&str, fn() -> String); 3] =
+    [("settings", settings), ("environment", environment), ("exit-codes", exit_codes)];
+
+/// Forms of a setting, as `--set` and plans take them.
+const SETTINGS: [(&str, &str); 5] = [
+    ("'KNOB TARGET = VALUE'", "one value; in quotes, because a shell splits it at blanks"),
+    ("rps eth0/rx-0 = 2-7", "of a queue: rx-0 is the first that receives, tx-0 the first that sends"),
+    ("gro eth0 = off", "of an interface"),
+    ("rfs_entries host = 32768", "of the machine, or of the network namespace"),
+    ("affinity pid:812 = 2-5", "of all threads of a process"),
+];
+
+/// Variables of the environment that the program reads.
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("RXLAB_STATE_DIR", "directory of the journal and the trials [default: /var/lib/rxlab]"),
+    ("RXLAB_RUN_DIR", "directory of the lock of the machine [default: /run/rxlab]"),
+    ("RXLAB_CONFIG", "file with defaults of options [default: /etc/rxlab/config.toml]; empty: none"),
+    ("RXLAB_TOKEN", "token of the page of `rxlab serve`"),
+    ("NO_COLOR", "if not empty: no colours"),
+    ("TERM, COLORTERM", "colours of the terminal"),
+];
 
 /// Codes that the program exits with.
 pub(super) const EXIT_CODES: [(&str, &str); 7] = [
@@ -149,6 +172,25 @@ pub(super) fn exit_codes() -> String {
     format!("{}{}", styled(STRONG, "Exit codes:"), lines.collect::<String>())
 }
 
+/// What can be set, and how it is written.
+fn settings() -> String {
+    described("Settings:", &SETTINGS)
+        + "\n\n`rxlab explain KNOB` says what a knob does; docs/knobs.md lists all."
+}
+
+/// What the program reads besides its arguments.
+fn environment() -> String {
+    described("Environment:", &ENVIRONMENT)
+}
+
+/// A heading, and lines of a term and its meaning; ends without a line break.
+fn described(heading: &str, lines: &[(&str, &str)]) -> String {
+    let widest = lines.iter().map(|(term, _)| term.len()).max().unwrap_or_default();
+    let lines = lines.iter().map(|(term, meaning)| paragraph(&format!("  {term:<widest$}  "), meaning));
+    let text = format!("{}\n{}", styled(STRONG, heading), lines.collect::<String>());
+    text.trim_end().to_owned()
+}
+
 /// `command` with `lines` below the help of the command at `path`.
 fn with_examples(command: Command, path: &str, lines: &str) -> Command {
     let (name, rest) = path.split_once(' ').unwrap_or((path, ""));
@@ -201,39 +243,62 @@ mod tests {
         assert_eq!(grouped, all);
     }
 
-    /// Help of all commands as one page of Markdown.
-    fn reference() -> String {
+    /// Help of all commands as pages of Markdown by file name: an overview, and a page for each group.
+    fn reference() -> Vec<(String, String)> {
         let mut command = command().term_width(80);
         command.build();
-        let mut page = "# Command line\n\nThe help of every command, generated from the program; after a change, run \
-                        the tests with `RXLAB_UPDATE_DOCS=1`. [commands.md](commands.md) shows how the commands go \
-                        together.\n"
-            .to_owned();
+        const NOTE: &str =
+            "Generated from the program; after a change, run the tests with `RXLAB_UPDATE_DOCS=1`.";
+        let links = GROUPS.map(|(heading, names)| {
+            let names = names.split(' ').map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            format!("- [{heading}](cli/{}.md): {names}\n", heading.to_lowercase())
+        });
         let overview = in_full().term_width(80).render_help().to_string();
-        page += &format!("\n```text\n{}\n```\n", overview.trim_end());
-        for path in visible(&command, "") {
-            let mut found = &command;
-            for name in path.split(' ') {
-                found = found.find_subcommand(name).expect("visible");
+        let mut pages = vec![(
+            "cli.md".to_owned(),
+            format!(
+                "# Command line\n\nThe options of each command are on the page of its group. [commands.md](commands.md) \
+                 shows how the commands go together. {NOTE}\n\n{}\n```text\n{}\n```\n",
+                links.concat(),
+                overview.trim_end()
+            ),
+        )];
+        for (heading, names) in GROUPS {
+            let mut page =
+                format!("# Command line: {}\n\n{NOTE} [All groups](../cli.md).\n", heading.to_lowercase());
+            let in_group = |path: &String| names.split(' ').any(|name| path.split(' ').next() == Some(name));
+            for path in visible(&command, "").into_iter().filter(in_group) {
+                let mut found = &command;
+                for name in path.split(' ') {
+                    found = found.find_subcommand(name).expect("visible");
+                }
+                // Options of every command are in the overview.
+                let shown =
+                    found.clone().mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg });
+                let help = shown.term_width(80).render_long_help().to_string();
+                let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+                page += &format!("\n## `rxlab {path}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
             }
-            // Options of every command are in the overview.
-            let shown = found.clone().mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg });
-            let help = shown.term_width(80).render_long_help().to_string();
-            let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-            page += &format!("\n## `rxlab {path}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
+            pages.push((format!("cli/{}.md", heading.to_lowercase()), page));
         }
-        page
+        pages
     }
 
     #[test]
-    fn the_page_of_the_command_line_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/cli.md");
-        let page = reference();
-        if std::env::var_os("RXLAB_UPDATE_DOCS").is_some() {
-            std::fs::write(path, &page).expect("written");
+    fn the_pages_of_the_command_line_are_current() {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+        let pages = reference();
+        for (name, page) in &pages {
+            let path = docs.join(name);
+            if std::env::var_os("RXLAB_UPDATE_DOCS").is_some() {
+                std::fs::create_dir_all(path.parent().expect("below docs")).expect("made");
+                std::fs::write(&path, page).expect("written");
+            }
+            let found = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(found == *page, "docs/{name} is stale: run make docs");
         }
-        let found = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(found == page, "docs/cli.md is stale: run make docs");
+        let there = std::fs::read_dir(docs.join("cli")).expect("listed").count();
+        assert_eq!(there, pages.len() - 1, "a page of a group that is gone");
     }
 
     #[test]

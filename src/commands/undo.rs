@@ -4,14 +4,13 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::{
     self, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which,
 };
 use rxlab_change::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
+use rxlab_faces::report::printed::UndoReport;
 use rxlab_faces::report::status::parts;
 use rxlab_faces::report::text::paragraph;
 use rxlab_sys::lift_limits;
@@ -110,7 +109,7 @@ fn forget(global: &Global, store: &Store, id: &str) -> Result {
         return Err(of_another_root(id));
     }
     store.forget(&lock, id)?;
-    output::print(global, &json!({ "schema": "rxlab.undo/1", "forgotten": id }), || {
+    output::print(global, &UndoReport::forgotten(id), || {
         format!("transaction {id} is given up: its values stay as they are, and undo skips them\n")
     })
 }
@@ -137,18 +136,7 @@ fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result {
     let Backwards { undone, waiting, error } = &all.done;
     let archived = place::archived_lines(&all.archived);
     if global.json {
-        let one = |undo: &Undo| {
-            let mut value = json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
-            if let Some(command) = &undo.command {
-                value["command"] = json!(command);
-            }
-            value
-        };
-        let all: Vec<_> = undone.iter().map(one).collect();
-        return output::json(&json!({
-            "schema": "rxlab.undo/1", "transactions": all, "waiting": waiting, "archived": archived,
-            "dry_run": is_rehearsal,
-        }));
+        return output::json(&UndoReport::new(undone, waiting, &archived, is_rehearsal));
     }
     let mut out = output::text_stdout();
     if !is_rehearsal {

@@ -66,6 +66,7 @@ mod xps_mismatch;
 pub(crate) use deep_idle_states::{DeepIdle, deep_idle};
 pub(crate) use hash_imbalance::is_alone as is_alone_on_its_device;
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
+pub(crate) use limited_by_the_host::bound as host_limit;
 pub(crate) use places::Loaded;
 pub(crate) use queues_share_a_cpu::{crowded_with, crowds};
 pub(crate) use rps_redundant::EVEN as EVEN_QUEUES;
@@ -127,6 +128,9 @@ pub struct Finding {
     /// Names of the plans that address it, such as `rps`; empty when no plan does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plans: Vec<PlanName>,
+    /// Command that shows more of the cause, if there is one; it changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inspect: Option<String>,
 }
 
 impl Finding {
@@ -151,6 +155,7 @@ impl Finding {
 /// A check must stay silent where a figure that it needs is unknown, and must show the figures it judged by as
 /// [`Evidence`].
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rule {
     /// The id of its findings.
     pub id: &'static str,
@@ -158,6 +163,7 @@ pub struct Rule {
     pub asks: &'static str,
     /// When it fires, with the thresholds in force.
     #[serde(serialize_with = "said")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub fires: fn() -> String,
     /// Similar cases in which it stays silent.
     pub silent: &'static str,
@@ -218,6 +224,7 @@ impl Rule {
             why: String::new(),
             remedy: String::new(),
             plans: Vec::new(),
+            inspect: None,
         }
     }
 }

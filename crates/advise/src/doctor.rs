@@ -14,8 +14,8 @@ pub use path::{ReceivePath, busiest_paths};
 pub use queues::{NicQueues, QueuePath};
 
 use crate::decision::Decisions;
-use crate::diagnose::regime::{FamilyGain, Regime, regime};
-use crate::diagnose::{Finding, Severity, ThreadRoom, diagnose, is_about_a_hot_cpu, thread_room};
+use crate::diagnose::regime::{Regime, regime};
+use crate::diagnose::{Finding, Severity, ThreadRoom, diagnose, host_limit, is_about_a_hot_cpu, thread_room};
 use crate::family::{Family, PlanName};
 use crate::plan::Proposal;
 use rxlab_base::grammar::sh;
@@ -25,8 +25,8 @@ use rxlab_path::evidence::{
     Headroom, TRAFFIC, busy, headroom, loopback_share, receive_time, received, through_lo, tier,
 };
 use rxlab_path::ledger::Ledger;
-use rxlab_path::model::{Identity, Model, Nic, Rates};
-use rxlab_setting::{Plan, Risk};
+use rxlab_path::model::{Identity, Model, Nic, NicKind, Rates};
+use rxlab_setting::{Plan, PlannedSetting, Risk};
 
 /// All results of one sample of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,7 +58,8 @@ pub struct DoctorReport {
     pub regime: Option<Regime>,
     /// Plans that findings refer to and that would change something.
     pub plans: Vec<Proposal>,
-    /// Command that searches for the best setting on live traffic and covers the first plan; `None` if no search does.
+    /// Command that searches for the best setting on live traffic, where settings are worth a trial and no finding has a
+    /// plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<String>,
     /// CPUs that masks of these plans leave out.
@@ -107,6 +108,10 @@ pub struct Load {
     /// Interfaces whose receive work is not included, because threads do it whose time is not visible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<NicName>,
+    /// Limit that the host sets to the traffic of an interface, in words. Until it is lifted, nothing here makes room for more
+    /// packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_limit: Option<String>,
     /// Headroom of the program whose one thread is saturated, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadRoom>,
@@ -189,47 +194,50 @@ impl DoctorReport {
         self.plans.iter().any(|proposal| proposal.addresses(finding))
     }
 
-    /// The command that searches on live traffic, if that is the answer: how many CPUs are best, and which, depends on what a
-    /// packet costs. It tries nothing that stops traffic and nothing on two interfaces at once, so it does not cover a first plan
-    /// that does.
-    fn search(&self, program: &str) -> Option<String> {
-        let searched = |gain: &FamilyGain| {
-            gain.trial && matches!(gain.knob, Family::Rps | Family::Rfs | Family::IrqPlacement)
+    /// True if the search on live traffic tries settings of this family.
+    fn searches(&self, family: Family) -> bool {
+        let is_searched = matches!(family, Family::Rps | Family::Rfs | Family::IrqPlacement);
+        let mut worth = self.regime.iter().flat_map(|regime| &regime.knobs).filter(|gain| gain.trial);
+        is_searched && worth.any(|gain| gain.knob == family)
+    }
+
+    /// True if the search on live traffic tries what a plan sets: it tries nothing that stops traffic, and nothing on two
+    /// interfaces at once.
+    fn covers(&self, proposal: &Proposal) -> bool {
+        let families = proposal.name().into_iter().flat_map(|name| name.parts().to_vec());
+        let mut families = families.map(PlanName::family);
+        let is_safe = |planned: &PlannedSetting| {
+            planned.set.target.nic().is_none_or(|nic| *nic == proposal.nic)
+                && planned.risk.is_none_or(|risk| risk == Risk::Safe)
         };
-        let is_searched = self.regime.as_ref().is_some_and(|regime| regime.knobs.iter().any(searched));
-        let is_covered = |Proposal { nic, plan, .. }: &Proposal| {
-            plan.settings.iter().all(|planned| {
-                let knob = planned.set.knob.as_str();
-                planned.set.target.nic().is_none_or(|of| of == nic)
-                    && matches!(knob, "rps" | "rfs" | "rfs_entries" | "irq_affinity" | "irqbalance")
-                    && planned.risk.is_none_or(|risk| risk == Risk::Safe)
-            })
-        };
-        if program.is_empty() || !is_searched {
-            return None;
+        families.all(|family| family.is_some_and(|family| self.searches(family)))
+            && proposal.plan.settings.iter().all(is_safe)
+    }
+
+    /// Names the search as the next command of every plan that it covers: how many CPUs are best, and which, depends on what a
+    /// packet costs. `program` begins the command.
+    fn prefer_search(&mut self, program: &str) {
+        if program.is_empty() {
+            return;
         }
-        match self.plans.first() {
-            Some(first) => {
-                is_covered(first).then(|| format!("{program} tune --nic {}", sh::word(first.nic.as_str())))
-            }
-            None => Some(format!("{program} tune")),
+        let search = |nic: &NicName| format!("{program} tune --nic {}", sh::word(nic.as_str()));
+        let covered: Vec<bool> = self.plans.iter().map(|proposal| self.covers(proposal)).collect();
+        for (proposal, _) in self.plans.iter_mut().zip(covered).filter(|(_, is_covered)| *is_covered) {
+            proposal.next = Some(search(&proposal.nic));
         }
+        let is_worth_it =
+            [Family::Rps, Family::Rfs, Family::IrqPlacement].map(|family| self.searches(family));
+        self.tune = (self.plans.is_empty() && is_worth_it.contains(&true)).then(|| format!("{program} tune"));
     }
 
     /// Keeps what concerns an interface and the devices that carry its packets, with a note that names these.
-    ///
-    /// `program` begins the command of the search.
-    pub fn only(&mut self, model: &Model, nic: &Nic, program: &str) {
+    pub fn only(&mut self, model: &Model, nic: &Nic) {
         let carriers: Vec<&NicName> = model.carriers(nic).into_iter().map(|carrier| &carrier.name).collect();
         let concerns = |name: &NicName| nic.name == *name || carriers.contains(&name);
         self.findings.retain(|finding| finding.nic.as_ref().is_none_or(concerns));
-        let had_plans = !self.plans.is_empty();
         self.plans.retain(|proposal| concerns(&proposal.nic));
         self.paths.retain(|path| concerns(&path.nic));
         self.left_out.retain(|left_out| concerns(&left_out.nic));
-        if had_plans {
-            self.tune = self.plans.first().and_then(|_| self.search(program));
-        }
         if !carriers.is_empty() {
             let names = carriers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             self.notes.insert(0, format!("packets of {} are carried by {names}, included here", nic.name));
@@ -283,7 +291,7 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         notes,
         gaps: rates.gaps.clone(),
     };
-    report.tune = report.search(program);
+    report.prefer_search(program);
     report
 }
 
@@ -396,6 +404,11 @@ fn load(model: &Model, rates: &Rates) -> Load {
         ledger,
         headroom: busiest.map(|_| headroom(rates)),
         unseen: rates.unseen.clone(),
+        host_limit: model
+            .nics
+            .iter()
+            .filter(|nic| nic.kind == NicKind::Device)
+            .find_map(|nic| host_limit(rates, nic)),
         thread: thread_room(model, rates),
     }
 }
@@ -435,19 +448,22 @@ mod tests {
 
     #[test]
     fn a_search_is_the_answer_where_a_plan_hands_packets_over() {
-        let to_tune = |sketch| diagnosed(sketch).tune;
+        let to_tune = |sketch| {
+            let report = diagnosed(sketch);
+            report.plans.into_iter().next().and_then(|first| first.next).or(report.tune)
+        };
         assert_eq!(to_tune(Sketch::case_a()).as_deref(), Some("rxlab tune --nic eth0"));
+        let next = diagnosed(Sketch::case_a()).plans.into_iter().filter_map(|plan| plan.next);
+        assert_eq!(next.collect::<Vec<_>>(), ["rxlab tune --nic eth0"; 3], "one command tries all of them");
         assert_eq!(to_tune(Sketch::new(8).device("eth0", &[2])), None, "no traffic");
         let cheap = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.05, 4e4);
         assert_eq!(to_tune(cheap), None, "receive work cannot matter");
         let two = Sketch::new(64).device("eth0", &[0, 1]).queue_traffic("eth0", &[2e5; 2]);
         let two = two.driver("eth0", "virtio_net").queues_at_most("eth0", 32).all_receive("0-1", 0.95, 2e5);
         let report = diagnosed(two);
-        assert_eq!(
-            (report.plans[0].plan.name.as_str(), report.tune),
-            ("full.channels", None),
-            "traffic would stop"
-        );
+        let next = "rxlab trial run --set 'channels eth0 = combined 32' --live --nic eth0";
+        assert_eq!(report.plans[0].next.as_deref(), Some(next), "a search does not stop traffic");
+        assert_eq!(report.tune, None);
     }
 
     /// The plan that `gain` ranks first must be offered first.
@@ -481,8 +497,7 @@ mod tests {
         let moves = ("spread.irq", "irq_affinity eth0/rx-1 = 0".to_owned());
         let report = diagnosed(free());
         assert_eq!(first(&report), moves);
-        let next = "rxlab trial run --set 'irq_affinity eth0/rx-1 = 0' --live --nic eth0";
-        assert_eq!(report.plans[0].next.as_deref(), Some(next));
+        assert_eq!(report.plans[0].next.as_deref(), Some("rxlab tune --nic eth0"));
         assert_eq!(plans(&report), ["spread.irq", "rps", "rfs", "rps+rfs"]);
         assert_eq!(
             first(&diagnosed(free().queues_at_most("eth0", 8))),
@@ -711,13 +726,13 @@ mod tests {
         let (model, rates) = accelerated().build();
         let nic = model.nic(&"eth9".parse().expect("a name")).expect("there");
         let mut report = doctor(&model, &rates, "rxlab");
-        report.only(&model, nic, "rxlab");
+        report.only(&model, nic);
         assert!(report.findings.iter().any(|finding| finding.needs_attention()), "{:?}", report.findings);
         assert_eq!(report.notes[0], "packets of eth9 are carried by eth0, included here");
         assert!(!report.plans.is_empty() && report.plans.iter().all(|plan| plan.nic == model.nics[0].name));
         let other = model.nic(&"eth0".parse().expect("a name")).expect("there");
         let count = report.notes.len();
-        report.only(&model, other, "rxlab");
+        report.only(&model, other);
         assert_eq!(report.notes.len(), count, "nothing is below it");
     }
 
@@ -758,10 +773,7 @@ mod tests {
         assert_eq!(packets["figures"][0], figure, "{packets}");
         assert_eq!(json["plans"][0]["schema"], "rxlab.plan/1", "each entry is a plan");
         assert_eq!(json["plans"][0]["settings"][0]["set"], "rps eth0/rx-0 = 0-1,3-7");
-        assert_eq!(
-            json["plans"][0]["next"],
-            "rxlab trial run --set 'rps eth0/rx-0 = 0-1,3-7' --live --nic eth0"
-        );
+        assert_eq!(json["plans"][0]["next"], "rxlab tune --nic eth0");
         let again: DoctorReport = serde_json::from_str(&json.to_string()).expect("it reads back");
         // Only figures may change, by their last bit: JSON is decimal.
         assert_eq!(again.findings, report.findings);

@@ -19,6 +19,7 @@ pub mod markdown;
 mod measured;
 pub mod metrics;
 mod predicted;
+pub mod printed;
 mod probe_words;
 pub mod receive_path;
 pub mod recording;

@@ -18,20 +18,18 @@ pub(super) fn new_histogram() -> Histogram<u64> {
 
 /// Values beyond a quantile with fewer of which it is not exact.
 const EXACT: f64 = 100.0;
-/// Values beyond a quantile with fewer of which it is not known: a p99.9 of 500 requests is the maximum under another name.
-const KNOWN_FROM: f64 = 10.0;
 
 /// Quantile `q` (0 to 1), or `None` with fewer than a hundred values beyond it.
 pub fn quantile(histogram: &Histogram<u64>, q: f64) -> Option<u64> {
     quantile_of_few(histogram, q).and_then(|(value, is_exact)| is_exact.then_some(value))
 }
 
-/// Quantile `q` (0 to 1), and if at least a hundred values lie beyond it; `None` with fewer than ten.
+/// Quantile `q` (0 to 1), and if at least a hundred values lie beyond it; `None` without values. A p99.9 of 500 requests is
+/// the maximum under another name.
 pub(super) fn quantile_of_few(histogram: &Histogram<u64>, q: f64) -> Option<(u64, bool)> {
     // The product, not the quotient: 100 / (1 - 0.99) is 10000.000000000002.
     let beyond = histogram.len() as f64 * (1.0 - q) + 1e-6;
-    let is_known = beyond >= KNOWN_FROM && !histogram.is_empty();
-    is_known.then(|| (histogram.value_at_quantile(q), beyond >= EXACT))
+    (!histogram.is_empty()).then(|| (histogram.value_at_quantile(q), beyond >= EXACT))
 }
 
 /// Joins latencies of `answered` requests and ages of `unanswered` ones.
@@ -113,9 +111,9 @@ mod tests {
         let few = |n, q| quantile_of_few(&with(n), q).map(|(_, is_exact)| is_exact);
         assert_eq!(
             [999, 1_000, 9_999, 10_000].map(|n| few(n, 0.99)),
-            [None, Some(false), Some(false), Some(true)]
+            [Some(false), Some(false), Some(false), Some(true)]
         );
-        assert_eq!((few(19, 0.5), few(20, 0.5), few(0, 0.0)), (None, Some(false), None));
+        assert_eq!((few(1, 0.5), few(200, 0.5), few(0, 0.0)), (Some(false), Some(true), None));
     }
 
     /// A server that stops responding 450 ms before the end of a run at 10,000/s.

@@ -65,7 +65,7 @@ display_as! { Percentile:
     Max => "max",
 }
 
-/// Latency in microseconds. A quantile is absent with fewer than ten requests beyond it.
+/// Latency in microseconds. A quantile is absent without values; `few` names those that another run may not confirm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyReport {

@@ -261,9 +261,6 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
         let bound = if latency.at_least.is_empty() { "" } else { ">=" };
         row(out, "mean", &format!("{bound}{}", duration(mean)))?;
     }
-    if Percentile::ALL.into_iter().any(|percentile| latency.get(percentile).is_none()) {
-        writeln!(out, "  (-: fewer than 10 requests beyond this percentile)")?;
-    }
     if latency.few.iter().any(|few| !latency.at_least.contains(few)) {
         writeln!(out, "  (~: fewer than 100 requests beyond it, so another run may differ much)")?;
     }

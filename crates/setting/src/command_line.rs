@@ -15,16 +15,18 @@ pub fn trial_of<'a>(program: &str, settings: impl IntoIterator<Item = &'a Settin
     format!("{program} trial run {} --live --nic {}", set_flags(settings), sh::word(nic.as_str()))
 }
 
+/// The same for a plan in a file.
+pub fn trial_of_file(program: &str, path: &str, nic: &NicName) -> String {
+    format!("{program} trial run --plan {} --live --nic {}", sh::word(path), sh::word(nic.as_str()))
+}
+
 /// The same for a plan for `nics` that is written to a file first, on the traffic of the first of them: for plans with
 /// too many settings for one line.
 pub fn trial_of_plan(program: &str, plan: &str, nics: &[NicName]) -> String {
     let flags: Vec<String> = nics.iter().map(|nic| format!("--nic {}", sh::word(nic.as_str()))).collect();
-    let (plan, file) = (sh::word(plan), sh::word(&format!("{plan}.toml")));
-    format!(
-        "{program} plan {plan} {} -o {file} && {program} trial run --plan {file} --live {}",
-        flags.join(" "),
-        flags[0]
-    )
+    let file = format!("{plan}.toml");
+    let make = format!("{program} plan {} {} -o {}", sh::word(plan), flags.join(" "), sh::word(&file));
+    format!("{make} && {}", trial_of_file(program, &file, &nics[0]))
 }
 
 #[cfg(test)]

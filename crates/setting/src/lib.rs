@@ -25,7 +25,7 @@ mod target;
 pub mod tunable;
 mod words;
 
-pub use command_line::{set_flags, trial_of, trial_of_plan};
+pub use command_line::{set_flags, trial_of, trial_of_file, trial_of_plan};
 pub use constraint::forbids;
 pub use file::PlanFileError;
 pub use prediction::{CHANGE, CpuLoad, Overfull, Prediction, Range};

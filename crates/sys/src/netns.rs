@@ -34,6 +34,7 @@ const OWN_THREAD: &str = "/proc/thread-self";
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Namespace {
     /// A file through which it was entered, such as `/run/netns/lab`. `/proc/thread-self/ns/net` is the
     /// namespace of the process itself.

@@ -3,11 +3,10 @@
 use std::io::Write;
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::commands::{Global, output, undo};
 use crate::error::{CommandError, Result};
 use rxlab_change::apply::{Change, Failure, Kept, OtherOwner};
+use rxlab_faces::report::printed::ApplyReport;
 use rxlab_setting::Setting;
 
 /// A change that was made.
@@ -58,9 +57,7 @@ pub(in crate::commands) fn changes(
     diff: bool,
 ) -> Result {
     if global.json {
-        return output::json(&json!({
-            "schema": "rxlab.apply/1", "transaction": null, "changes": changes, "other_owners": owners,
-        }));
+        return output::json(&ApplyReport::rehearsed(changes, owners));
     }
     let mut out = output::plain_stdout();
     for Change { setting, before, needed } in changes {
@@ -96,10 +93,7 @@ fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result {
     let Done { id, kept, archived, owners, confirm } = done;
     if global.json {
         let seconds = confirm.map(|wait| wait.as_secs_f64());
-        return output::json(&json!({
-            "schema": "rxlab.apply/1", "transaction": id, "settings": kept,
-            "confirm_within_s": seconds, "archived": archived, "other_owners": owners,
-        }));
+        return output::json(&ApplyReport::set(id, kept, seconds, archived, owners));
     }
     let mut out = output::plain_stdout();
     archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap_complete::CompletionCandidate;
 
-use crate::commands::{files, help, plan, tree};
+use crate::commands::tree::{self, TOPICS};
+use crate::commands::{files, plan};
 use rxlab_advise::diagnose::RULES;
 use rxlab_advise::plan::Policy;
 use rxlab_change::journal::{Disk, Store};
@@ -66,7 +67,9 @@ fn formats() -> Vec<CompletionCandidate> {
 fn topics() -> Vec<CompletionCandidate> {
     let tree = tree::command();
     let commands = tree.get_subcommands().filter(|command| !command.is_hide_set());
-    plain(commands.map(|command| command.get_name().to_owned()).chain(help::TOPICS.map(str::to_owned)))
+    plain(
+        commands.map(|command| command.get_name().to_owned()).chain(TOPICS.map(|(name, _)| name.to_owned())),
+    )
 }
 
 /// Directory of the journal and the trials: the completed command line may name another, which is not read here.

@@ -1,7 +1,7 @@
 //! A term: its entries in the glossary, its knob, and the findings about it.
 
 use rxlab_advise::diagnose::{RULES, Rule};
-use rxlab_faces::report::text::{STRONG, command_lines, paragraph, styled};
+use rxlab_faces::report::text::{STRONG, paragraph, styled};
 use rxlab_setting::tunable::{Tunable, known_elsewhere, tunable};
 
 const GLOSSARY: &str = include_str!("../../../docs/glossary.md");
@@ -60,10 +60,12 @@ impl Term {
         if self.rules.len() > LISTED {
             out += &format!("  and {} more: `rxlab explain` lists all\n", self.rules.len() - LISTED);
         }
-        out + &self
-            .rules
-            .first()
-            .map_or_else(String::new, |rule| command_lines("next: ", &format!("rxlab explain {}", rule.id)))
+        out
+    }
+
+    /// The command that goes on from here: the first finding about the term, or what is found on this machine.
+    pub(super) fn next(&self) -> String {
+        self.rules.first().map_or_else(|| "doctor".to_owned(), |rule| format!("explain {}", rule.id))
     }
 }
 

@@ -1,9 +1,8 @@
 //! `rxlab trial list`: the trials on this machine.
 
-use serde_json::{Value, json};
-
 use crate::commands::{Global, output};
 use crate::error::Result;
+use rxlab_faces::report::printed::{TrialRow, TrialsReport};
 use rxlab_faces::report::text::{Cell, Table, left, right, wrapping};
 use rxlab_faces::report::{blocks_text, words};
 use rxlab_trial::blocks::BlocksRecord;
@@ -16,8 +15,7 @@ pub(super) struct Args {}
 
 pub(super) fn run(global: &Global, _: &Args) -> Result {
     let records = records(global)?;
-    let value = json!({ "schema": "rxlab.trials/1", "trials": as_json(&records) });
-    output::print(global, &value, || {
+    output::print(global, &TrialsReport::new(&rows(&records)), || {
         if records.is_empty() { "no trials yet\n".to_owned() } else { table(&records).render() }
     })
 }
@@ -46,17 +44,11 @@ pub(in crate::commands) fn records(global: &Global) -> Result<Vec<Record>> {
     Ok(dirs.iter().map(Record::load).collect::<Result<_, _>>()?)
 }
 
-/// One object for each trial.
-pub(in crate::commands) fn as_json(records: &[Record]) -> Vec<Value> {
+/// One object of JSON for each trial.
+pub(in crate::commands) fn rows(records: &[Record]) -> Vec<TrialRow> {
     let one = |record: &Record| match record {
-        Record::Pairs(record) => json!({
-            "id": record.id, "name": record.name, "started": record.started, "slots": record.slots.len(),
-            "verdict": record.verdict(),
-        }),
-        Record::Blocks(record) => json!({
-            "id": record.id, "name": record.name, "started": record.started, "slots": record.slots.len(),
-            "verdict": record.conclusion.as_ref().map(|conclusion| &conclusion.end),
-        }),
+        Record::Pairs(record) => TrialRow::of_pairs(record),
+        Record::Blocks(record) => TrialRow::of_blocks(record),
     };
     records.iter().map(one).collect()
 }

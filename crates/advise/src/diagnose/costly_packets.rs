@@ -101,6 +101,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             "first find out what takes it: `perf top -C {id}`, `rxlab trace --cpu {id} --out FILE`; steering only moves the \
              cost to other CPUs"
         ),
+        inspect: Some(format!("perf top -C {id}")),
         ..RULE.finding()
     }]
 }
@@ -126,7 +127,8 @@ mod tests {
                 "other softirqs on CPU 2, runs/s: TIMER 250",
             ]
         );
-        assert!(found.remedy.contains("perf top -C 2") && !found.needs_attention(), "{found:?}");
+        assert_eq!(found.inspect.as_deref(), Some("perf top -C 2"));
+        assert!(!found.needs_attention(), "{found:?}");
         let summary = host(0.95, 1.1e4).regime().summary;
         assert!(summary.ends_with("; each packet costs 86 us there, which steering only moves"), "{summary}");
     }

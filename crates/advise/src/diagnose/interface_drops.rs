@@ -16,6 +16,9 @@ const DROPS: f64 = 10.0;
 /// Part of the interface's packets from which they matter: a tenth of a percent makes TCP slow; less may be those frames.
 const PART: f64 = 1e-3;
 
+/// Names the reason of each packet that the kernel frees, from 5.17 on.
+const REASONS: &str = "perf trace -a -e skb:kfree_skb";
+
 pub(super) const RULE: Rule = Rule {
     id: "interface-drops",
     asks: "Does an interface drop packets that neither its ring nor a backlog lost?",
@@ -96,6 +99,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let explains =
         |(reason, rate): &(String, f64)| known(reason).filter(|_| EXPLAINS.contains(&(rate / lost)));
     let first = reasons.iter().find_map(explains);
+    let mut inspect = None;
     let (why, remedy) = if let Some(Reason { why, remedy: Some(remedy), .. }) = first {
         ((*why).to_owned(), *remedy)
     } else if is_sent && !nic.up {
@@ -119,6 +123,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "relieve the CPU that unwraps them (RPS on the device below); a longer netdev_max_backlog only covers bursts",
         )
     } else if nic.kind != NicKind::Device && !kind.is_empty() {
+        inspect = Some(REASONS);
         let why =
             format!("the {kind} interface has no room for them or refuses them; it does not report which");
         (
@@ -126,6 +131,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "spread its packets (RPS, threaded NAPI) if their CPU is busy; `perf trace -a -e skb:kfree_skb` names the reason",
         )
     } else {
+        inspect = Some(REASONS);
         let why =
             "its driver has no memory for them or refuses them, or nothing here takes their protocol or VLAN";
         (
@@ -139,6 +145,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence,
         why,
         remedy: remedy.to_owned(),
+        inspect: inspect.map(str::to_owned),
         ..RULE.finding()
     })
 }

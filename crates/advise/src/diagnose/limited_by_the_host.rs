@@ -52,7 +52,7 @@ fn bounds_traffic(limit: Limit) -> bool {
 }
 
 /// The limit that bounds the traffic of an interface, in words: then no setting of this machine makes it carry more.
-pub(super) fn bound(rates: &Rates, nic: &Nic) -> Option<String> {
+pub(crate) fn bound(rates: &Rates, nic: &Nic) -> Option<String> {
     let (statistic, _, rate) =
         exceeded(rates, nic).into_iter().find(|(_, limit, _)| bounds_traffic(*limit))?;
     Some(format!("the host limits {} ({statistic} grows by {}/s)", nic.name, count(rate)))

@@ -59,6 +59,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         why: "it is not receive work: as much of the time of other CPUs is not the price of packets".to_owned(),
         remedy: "nothing to tune on the receive path; `rxlab trace --out FILE` shows each softirq with its duration"
             .to_owned(),
+        inspect: Some("rxlab trace --out trace.json".to_owned()),
         ..RULE.finding()
     }]
 }

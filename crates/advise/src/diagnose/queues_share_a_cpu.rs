@@ -129,11 +129,15 @@ pub(crate) fn crowded_with(model: &Model, rates: &Rates, nic: &NicName) -> Vec<N
 }
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    // One finding: the CPU with most to lose. The next run finds the next one.
-    movable(model, rates).take(1).map(|crowd| finding(rates, &crowd)).collect()
+    // One finding: about the CPU with most to lose, and those with as many queues.
+    let crowds: Vec<Crowd<'_>> = movable(model, rates).collect();
+    let Some(first) = crowds.first() else { return Vec::new() };
+    let alike = crowds.iter().filter(|crowd| crowd.queues.len() == first.queues.len());
+    vec![finding(rates, first, &alike.map(|crowd| crowd.cpu).collect())]
 }
 
-fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
+/// `alike`: the CPUs of crowds with as many queues, this one included.
+fn finding(rates: &Rates, crowd: &Crowd<'_>, alike: &CpuMask) -> Finding {
     const SHOWN: usize = 4;
     let (cpu, load, room) = (crowd.cpu, crowd.queues[0].load, crowd.room());
     let (nic, count) = (&crowd.queues[0].nic.name, crowd.queues.len());
@@ -158,7 +162,12 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
         severity: Severity::Warning,
         nic: Some(nic.clone()),
         cpu: Some(cpu),
-        title: format!("CPU {cpu} handles the interrupts of {}", plural(count, "busy queue")),
+        title: format!(
+            "{} {} the interrupts of {}",
+            cpus_text(alike),
+            if alike.len() == 1 { "handles" } else { "each handle" },
+            plural(count, "busy queue")
+        ),
         evidence: vec![
             Evidence::about(Subject::Cpu(cpu), shared),
             Evidence::about(Subject::Cpu(cpu), |seen| {
@@ -193,6 +202,15 @@ mod tests {
     fn host(softirq: f64) -> Sketch {
         let sketch = Sketch::new(4).device("eth0", &[0, 0, 1]).queue_traffic("eth0", &[3e4; 3]);
         sketch.receives(0, softirq, 6e4).receives(1, softirq / 2.0, 3e4)
+    }
+
+    /// Of four CPUs with two queues each, one was named.
+    #[test]
+    fn equal_cpus_are_named_together() {
+        let queues = [0, 1, 2, 3, 0, 1, 2, 3];
+        let sketch = Sketch::new(16).device("eth0", &queues).queue_traffic("eth0", &[1e5; 8]);
+        let found = sketch.all_receive("0-3", 0.7, 2e5).finding(&RULE);
+        assert_eq!(found.title, "CPUs 0-3 each handle the interrupts of 2 busy queues");
     }
 
     #[test]

@@ -116,6 +116,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             "let it run elsewhere, or keep interrupts and RPS off CPU {id}; `rxlab interference` measures the \
              lost time exactly"
         ),
+        inspect: Some("rxlab interference".to_owned()),
         ..RULE.finding()
     }]
 }

@@ -22,11 +22,10 @@ use super::workload::{Landing, landings};
 use super::{Finding, costly_packets, elsewhere, limited_by_the_host, one_core_hotspot};
 use crate::decision::Decisions;
 use crate::family::{Family, PlanName};
-use rxlab_base::number::{count, percent, precise_percent};
+use rxlab_base::number::{count, cpus_text, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, baseline, busy, carrier, full_link, loopback_share, lost, queue_packets, received,
-    receiving, tier,
+    LOST, TRAFFIC, baseline, busy, carrier, full_link, loopback_share, lost, queue_packets, received, receiving, tier,
 };
 use rxlab_path::model::{CpuRates, Model, Rates, RxQueue};
 
@@ -82,6 +81,15 @@ pub struct CpuRegime {
     pub ceiling: f64,
 }
 
+/// The CPUs that receive about as long as the first, which receives longest.
+pub fn hottest(cpus: &[CpuRegime]) -> CpuMask {
+    let most = cpus.first().map_or(0.0, |first| first.receive);
+    cpus.iter().filter(|cpu| cpu.receive >= ALIKE * most).map(|cpu| cpu.cpu).collect()
+}
+
+/// Part of another CPU's receive time from which two CPUs count as equal.
+const ALIKE: f64 = 0.95;
+
 /// Verdict on a family of settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -126,7 +134,7 @@ pub(crate) fn regime(
     let advised = findings.iter().any(|finding| !finding.plans.is_empty());
     let mut judged = || {
         let knobs = knobs::judged(model, rates, findings, (hot, limit.is_some()), decisions);
-        let mut summary = to_try(model, rates, hot, &knobs);
+        let mut summary = to_try(model, rates, &cpus, &knobs);
         if let Some((_, _, cost)) =
             costly_packets::costliest(model, rates).filter(|(cpu, ..)| cpu.cpu == hot.cpu)
         {
@@ -198,11 +206,7 @@ fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
         // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
         // for disks.
         let taken = queues.iter().map(|(_, packets)| packets).sum();
-        let receive = if is_hot(cpu) {
-            (receiving(cpu) - base).max(0.0)
-        } else {
-            receive_work(rates, base, cpu.cpu, taken)
-        };
+        let receive = if is_hot(cpu) { receiving(cpu) } else { receive_work(rates, base, cpu.cpu, taken) };
         of_cpu(rates, cpu, receive, queues)
     };
     let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(of_cpu).collect();
@@ -263,7 +267,8 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
         .then(|| format!("no CPU is busier than {}, so CPU time does not limit the load", percent(busiest)))
 }
 
-fn to_try(model: &Model, rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -> String {
+fn to_try(model: &Model, rates: &Rates, cpus: &[CpuRegime], knobs: &[FamilyGain]) -> String {
+    let Some(hot) = cpus.first() else { return String::new() };
     let all: f64 = rates.cpus.iter().map(receiving).sum();
     let share = hot.receive / all.max(1e-9);
     let what = if share >= one_core_hotspot::MAJORITY && rates.cpus.len() > 1 {
@@ -271,7 +276,9 @@ fn to_try(model: &Model, rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -
     } else {
         "receive work"
     };
-    let hot_one = format!("{what} on CPU {} ({} of its time)", hot.cpu, percent(hot.receive));
+    let alike = hottest(cpus);
+    let its = if alike.len() == 1 { "its" } else { "their" };
+    let hot_one = format!("{what} on {} ({} of {its} time)", cpus_text(&alike), percent(hot.receive));
     let worth: Vec<&FamilyGain> = knobs.iter().filter(|knob| knob.trial).collect();
     if worth.is_empty() {
         return format!("{hot_one}: no remaining setting moves it");

@@ -6,7 +6,8 @@ use super::figures::{Evidence, Subject};
 use super::places::{mean, receive_work, same_on};
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
-use rxlab_base::number::{count, percent};
+use rxlab_base::number::{count, cpus_text, percent};
+use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::{SUBSTANTIAL, TRAFFIC, baseline, irq_cpus, may_be_lo, queue_packets, receiving};
 use rxlab_path::model::{Model, Nic, Rates};
 
@@ -58,6 +59,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let worst = caught.iter().rev().max_by(|a, b| a.3.total_cmp(&b.3));
     let (queue, mask, cpu, time, packets) = *worst?;
     let name = &nic.name;
+    let cpus: CpuMask = caught.iter().map(|one| one.2).collect();
     let mut evidence = vec![
         Evidence::about(Subject::rx(nic, queue.index), |seen| {
             let packets = seen.packets("packets", packets);
@@ -77,7 +79,13 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     Some(Finding {
         severity: Severity::Warning,
         cpu: Some(cpu),
-        title: format!("CPU {cpu} handles the interrupt of {name}/rx-{} and its RPS work", queue.index),
+        title: match caught.len() {
+            1 => format!("CPU {cpu} handles the interrupt of {name}/rx-{} and its RPS work", queue.index),
+            _ => format!(
+                "{} each handle interrupts of {name} and RPS work of the same queues",
+                cpus_text(&cpus)
+            ),
+        },
         evidence,
         why: "the interrupt's CPU must first take every packet off the queue; stack work on top makes it \
               the bottleneck"
@@ -137,6 +145,7 @@ mod tests {
         let sketch = Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 4e4).rps("eth0", "0-7");
         let found = sketch.receives(2, 0.3, 5e3).receives(3, 0.5, 5e3).finding(&RULE);
         assert_eq!(found.cpu, Some(rxlab_base::units::CpuId(3)));
+        assert_eq!(found.title, "CPUs 2-3 each handle interrupts of eth0 and RPS work of the same queues");
         assert_eq!(found.seen()[2], "the same on 2 of 2 queues");
     }
 }

@@ -87,6 +87,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         evidence,
         why: why(cpu, vectors.first().map(|(name, _)| *name)),
         remedy: remedy(model, rates, cpu),
+        inspect: Some(format!("rxlab trace --cpu {id} --out trace.json")),
         ..RULE.finding()
     }]
 }

@@ -6,6 +6,7 @@ use crate::diagnose::Finding;
 
 /// Change of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// Not in the previous sample.
@@ -20,6 +21,7 @@ pub enum Change {
 
 /// One line of `rxlab doctor --watch`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alert {
     /// Name and version of the format.
     pub schema: String,

@@ -17,6 +17,7 @@ use rxlab_sys::{Hidden, Host, OverlayHost};
 /// A transaction left alone because a newer one with the same values could not be undone. The older one would
 /// take the newer one's value for a foreign one, and be closed over it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waiting {
     pub id: String,
     /// The newer one that has to go first.

@@ -11,6 +11,7 @@ use rxlab_sys::{Action, Host, HostError};
 
 /// Result of undoing the shell commands of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommandUndo {
     /// The command that reverts the others.
     #[serde(flatten)]

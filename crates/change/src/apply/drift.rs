@@ -20,6 +20,7 @@ use rxlab_sys::Host;
 
 /// Possible causes of a change we did not make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Culprit {
     /// The device is gone, and its values with it.
@@ -50,6 +51,7 @@ display_as! { Culprit:
 
 /// Strength of the evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Likelihood {
     /// An event that changes such values this way has happened.
@@ -60,6 +62,7 @@ pub enum Likelihood {
 
 /// A possible cause and its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Suspect {
     pub who: Culprit,
     /// Strength of the evidence.

@@ -6,6 +6,7 @@ use crate::journal::{History, Outcome};
 
 /// End state of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The transaction changed nothing.

@@ -21,6 +21,7 @@ use rxlab_sys::Host;
 
 /// Effect of another owner on a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// It sets the value.
@@ -33,6 +34,7 @@ pub enum Effect {
 
 /// A line of another program's configuration that sets a value, or may.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherOwner {
     pub knob: String,
     pub by: &'static str,

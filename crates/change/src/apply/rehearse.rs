@@ -14,6 +14,7 @@ use rxlab_sys::{Host, OverlayHost};
 
 /// Current and future value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The setting, with its value in the knob's canonical form.
     pub setting: Setting,

@@ -14,6 +14,7 @@ use rxlab_setting::Target;
 use rxlab_sys::{Host, Namespace};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransactionStatus {
     pub id: String,
     /// Start time in RFC 3339.
@@ -44,6 +45,7 @@ fn is_zero(count: &usize) -> bool {
 
 /// State of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Everything was set and stays.
@@ -59,6 +61,7 @@ pub enum State {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ValueStatus {
     pub knob: String,
     /// Target, by its current name if the device still exists.
@@ -76,6 +79,7 @@ pub struct ValueStatus {
 
 /// State of the current value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "live", rename_all = "snake_case")]
 pub enum Live {
     /// The value asked for.

@@ -58,6 +58,7 @@ impl<'a> BeginInfo<'a> {
 
 /// A value that was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kept {
     /// The setting asked for, in canonical form.
     pub setting: Setting,

@@ -7,6 +7,7 @@ use super::recover::History;
 
 /// A shell command that reverts the effect of another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BackCommand {
     /// The command, as `sh -c` takes it.
     pub back: String,

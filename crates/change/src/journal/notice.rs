@@ -23,6 +23,7 @@ pub enum Lapse {
 
 /// Findings and actions of an undo for one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UndoOutcome {
     pub knob: String,
     /// Target, by its current name if the device still exists.

@@ -106,6 +106,7 @@ pub struct Begin {
 
 /// Receive work before a change, as sampled for its plan: for comparison with a later sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Seen {
     /// The CPU that the plan takes work from.
     pub cpu: CpuId,
@@ -275,6 +276,7 @@ pub struct Displaced {
 
 /// Parts of a value that have the same value: threads of a process, or an interrupt of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
     /// Their name, such as `threads 810,812-815`.
     pub part: String,
@@ -290,6 +292,7 @@ impl fmt::Display for Part {
 
 /// Result of undo for one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
     /// The value was already the original.

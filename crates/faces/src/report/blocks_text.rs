@@ -277,7 +277,7 @@ fn levels(record: &BlocksRecord, sweep: &Sweep) -> Table {
             Cell::from(number::value(sweep.cells[level + 1])),
             Cell::from(estimate.effect.in_words()),
             Cell::from(number::change(step.effect.mid)),
-            Cell::from(words::call_short(step.call).to_owned()),
+            Cell::from(words::short(words::direction(step.call, &step.effect))),
         ]);
     }
     table
@@ -355,7 +355,7 @@ fn cells(record: &BlocksRecord, factorial: &Factorial) -> Table {
 }
 
 fn effects(record: &BlocksRecord, factorial: &Factorial) -> Table {
-    let mut table = Table::new([wrapping("EFFECT"), right("CHANGE"), left("CALL")]);
+    let mut table = Table::new([wrapping("EFFECT"), right("CHANGE"), left("RESULT")]);
     for estimate in factorial.main.iter().chain(&factorial.simple) {
         table.row(effect(title(record, estimate), estimate, words::call(estimate.call)));
     }
@@ -368,7 +368,8 @@ fn effects(record: &BlocksRecord, factorial: &Factorial) -> Table {
         table.row(effect(format!("interaction {}", title(record, estimate)), estimate, call));
     }
     if let Some(together) = &factorial.together {
-        table.row(effect("all in one step".to_owned(), together, words::call(together.call)));
+        let call = words::direction(together.call, &together.effect);
+        table.row(effect("all in one step".to_owned(), together, call));
     }
     table
 }

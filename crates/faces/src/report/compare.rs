@@ -9,6 +9,7 @@ use rxlab_base::number;
 use rxlab_stats::design::Arm;
 use rxlab_trial::compare::{Answer, Comparison, Difference, Measure};
 use rxlab_trial::effect::Effect;
+use rxlab_trial::probed;
 use rxlab_trial::record::{Better, Call};
 
 /// The whole report; ends with a line break.
@@ -85,13 +86,21 @@ fn table(measures: &[Measure]) -> String {
     table.render()
 }
 
+/// Measures that answer a question; only these are better or worse.
+const DECIDES: [&str; 2] = [probed::INTERFERENCE, probed::INTERFERENCE_PER_PACKET];
+
 /// Based on the interval of the difference, which is shown next to it; "the same" only within the margin.
 fn verdict_on_b(measure: &Measure) -> (&'static str, anstyle::Style) {
     if matches!(measure.call, Call::NoEffect | Call::Negligible) {
         return ("the same", STRONG);
     }
     let Some(difference) = measure.difference else { return ("not measured", CAUTION) };
-    let style = |better: Better| if measure.metric.better == better { GOOD } else { BAD };
+    let decides = DECIDES.contains(&measure.metric.name.as_str());
+    let style = |better: Better| match measure.metric.better == better {
+        _ if !decides => STRONG,
+        true => GOOD,
+        false => BAD,
+    };
     match (difference.low, difference.high) {
         (Some(low), _) if low > 0.0 => ("more", style(Better::Higher)),
         (_, Some(high)) if high < 0.0 => ("less", style(Better::Lower)),

@@ -12,13 +12,13 @@ mod screen;
 use anstyle::{AnsiColor, Style};
 
 use super::text::{BAD, CAUTION, NOTE, rows};
-pub use answer::{Answer, Fact, Fix, Other};
+pub use answer::{Answer, Command, Fact, Fix, Other};
 pub use bars::Bar;
 pub use overview::overview;
-use rxlab_advise::diagnose::regime::FamilyGain;
+use rxlab_advise::diagnose::regime::{FamilyGain, hottest};
 use rxlab_advise::diagnose::{Finding, Severity};
 use rxlab_advise::doctor::{DoctorReport, Elsewhere};
-use rxlab_base::number::{count, percent};
+use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_path::evidence::TRAFFIC;
 
 const LABEL: Style = Style::new().dimmed();
@@ -71,11 +71,13 @@ pub fn nothing(report: &DoctorReport) -> String {
     if let (Some(regime), [_, ..]) = (&report.regime, &worth[..])
         && let Some(hot) = regime.cpus.first()
     {
+        let alike = hottest(&regime.cpus);
+        let (receive, its) = if alike.len() == 1 { ("receives", "its") } else { ("each receive", "their") };
         let names: Vec<&str> = worth.iter().map(|gain| gain.knob.name()).collect();
         let is = if names.len() == 1 { "is" } else { "are" };
         return format!(
-            "CPU {} receives for {} of its time: {} {is} worth a trial",
-            hot.cpu,
+            "{} {receive} for {} of {its} time: {} {is} worth a trial",
+            cpus_text(&alike),
             percent(hot.receive),
             names.join(" and ")
         );
@@ -247,7 +249,7 @@ mod tests {
         };
         let busy = host(0.75);
         assert!(
-            busy.starts_with("CPU 0 receives for 75 % of its time: RPS and RFS are worth a trial"),
+            busy.starts_with("CPUs 0-1 each receive for 75 % of their time: RPS and RFS are worth a trial"),
             "{busy}"
         );
         assert!(busy.contains("   try    rxlab tune    (a few minutes; "), "{busy}");
@@ -326,7 +328,8 @@ mod tests {
                 whole.find(&text[1..]).unwrap_or_else(|| panic!("no `{text}` in {whole}"))
             };
             for whole in [&page, &ticket] {
-                let of_fix = |fix: &Fix| [Some(fix.action.clone()), fix.rough.clone(), fix.command.clone()];
+                let line = |fix: &Fix| fix.command.as_ref().map(|next| next.line.clone());
+                let of_fix = |fix: &Fix| [Some(fix.action.clone()), fix.rough.clone(), line(fix)];
                 let fixes = answer.fixes.iter().flat_map(of_fix).flatten();
                 let facts = answer.facts.iter().map(|fact| fact.text.clone());
                 facts.chain(fixes).chain([answer.headline.clone(), answer.basis.clone()]).for_each(|text| {

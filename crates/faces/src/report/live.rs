@@ -20,6 +20,7 @@ use rxlab_probe::Interference;
 
 /// Everything `rxlab top` shows of one interval; one line of `rxlab top --json`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LiveFrame {
     /// Name and version of the format.
     pub schema: &'static str,
@@ -58,6 +59,7 @@ pub struct LiveFrame {
 
 /// Values that rxlab has applied, compared with the machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Applied {
     /// Open transactions, oldest first.
     pub transactions: Vec<TransactionStatus>,
@@ -67,6 +69,7 @@ pub struct Applied {
 
 /// One CPU. Times are fractions of wall time; the rest are events per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuRow {
     pub cpu: CpuId,
     /// Time in hard interrupts and softirqs.
@@ -87,6 +90,7 @@ pub struct CpuRow {
 
 /// One interface; events per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NicRow {
     pub nic: NicName,
     /// Its driver; `None` for virtual interfaces.
@@ -104,6 +108,7 @@ pub struct NicRow {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QueueRow {
     pub nic: NicName,
     pub queue: QueueId,
@@ -124,6 +129,7 @@ pub struct QueueRow {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProgramRow {
     pub pid: u32,
     /// Its name, truncated by the kernel to 15 bytes.

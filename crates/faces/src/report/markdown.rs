@@ -128,7 +128,7 @@ fn doctor(out: &mut String, report: &DoctorReport) {
         let risk = fix.risk.map_or(String::new(), |risk| format!(" (risk: {risk})"));
         *out += &format!("\n{}. {}{risk}\n", index + 1, escape(&capitalized(&fix.action)));
         fix.rough.iter().for_each(|rough| *out += &format!("\n   Rough: {}\n", escape(rough)));
-        fix.command.iter().for_each(|command| fence(out, command));
+        fix.command.iter().for_each(|next| fence(out, &next.line));
     }
     for finding in worst_first(&report.findings) {
         *out += &format!("\n### {}\n\n{}\n\n", escape(&finding.title), escape(&capitalized(&finding.why)));

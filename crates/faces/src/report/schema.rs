@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use super::document::Document;
 use super::forecast::Forecast;
+use super::live::LiveFrame;
+use super::printed::{ApplyReport, HistoryReport, RulesReport, StatusReport, TrialsReport, UndoReport};
 use super::receive_path::CpuReport;
 use super::recording::RecordingReport;
 use rxlab_advise::doctor::DoctorReport;
@@ -40,8 +42,15 @@ fn schema_of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 18] {
+fn published() -> [(&'static str, Value); 25] {
     [
+        ("apply.json", schema_of::<ApplyReport<'_>>(ApplyReport::SCHEMA)),
+        ("history.json", schema_of::<HistoryReport<'_>>(HistoryReport::SCHEMA)),
+        ("rules.json", schema_of::<RulesReport<'_>>(RulesReport::SCHEMA)),
+        ("status.json", schema_of::<StatusReport<'_>>(StatusReport::SCHEMA)),
+        ("top.json", schema_of::<LiveFrame>(LiveFrame::SCHEMA)),
+        ("trials.json", schema_of::<TrialsReport<'_>>(TrialsReport::SCHEMA)),
+        ("undo.json", schema_of::<UndoReport<'_>>(UndoReport::SCHEMA)),
         ("checkpoint.json", schema_of::<Checkpoint>(Checkpoint::SCHEMA)),
         ("compare.json", schema_of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", schema_of::<Model>(Model::SCHEMA)),
@@ -100,18 +109,32 @@ fn complaint(name: &str, value: &Value) -> Option<String> {
 }
 
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
 
     use super::complaint;
     use crate::report::document::{Document, Part, Trial};
+    use crate::report::live::{Applied, LiveFrame};
+    use crate::report::printed::{
+        ApplyReport, HistoryReport, RulesReport, Standing, StatusReport, TransactionRow, TrialRow,
+        TrialsReport, UndoReport,
+    };
     use crate::report::receive_path::CpuReport;
     use crate::report::{forecast, sample_compare, sample_interference, sample_model, sample_trace};
-    use rxlab_advise::doctor::diagnosed;
+    use rxlab_advise::diagnose::RULES;
+    use rxlab_advise::doctor::{Alerts, diagnosed};
+    use rxlab_change::apply::{
+        Change, Ending, Kept, Live, State, TransactionStatus, Undo, UndoOutcome, ValueStatus,
+    };
+    use rxlab_change::journal::Outcome;
     use rxlab_path::model::Model;
     use rxlab_path::sketch::Sketch;
+    use rxlab_setting::Setting;
     use rxlab_trial::recommendation::TrialReport;
     use rxlab_trial::record::Effect;
     use rxlab_trial::sample_record;
+    use rxlab_trial::spec::Kind;
 
     /// A value as JSON, in which its schema is the first field.
     fn value(of: &impl serde::Serialize) -> Value {
@@ -143,6 +166,89 @@ mod tests {
             *model.pointer_mut(place).expect(place) = wrong;
             assert!(complaint("model.json", &model).is_some(), "{place}");
         }
+    }
+
+    #[test]
+    fn what_commands_print_fits() {
+        let setting: Setting = "rps eth0/rx-0 = 4-7".parse().expect("a setting");
+        let change = Change { setting: setting.clone(), before: Some("0".to_owned()), needed: true };
+        assert_eq!(complaint("apply.json", &value(&ApplyReport::rehearsed(&[change], &[]))), None);
+        let kept = Kept {
+            setting,
+            before: "0".to_owned(),
+            kept: "4-7".to_owned(),
+            changed: true,
+            replayed: Vec::new(),
+            remark: None,
+        };
+        let set = ApplyReport::set("000001-092e", std::slice::from_ref(&kept), Some(60.0), &[], &[]);
+        assert_eq!(complaint("apply.json", &value(&set)), None);
+        let mut wrong = value(&set);
+        wrong["settings"][0]["setting"] = json!(5);
+        assert!(complaint("apply.json", &wrong).is_some());
+
+        let outcome = UndoOutcome {
+            knob: kept.setting.knob.clone(),
+            target: kept.setting.target.clone(),
+            original: "0".to_owned(),
+            wanted: "4-7".to_owned(),
+            outcome: Outcome::Drift { live: "5".to_owned(), fresh: false },
+            trouble: true,
+        };
+        let undo = Undo {
+            id: "000001-092e".to_owned(),
+            outcomes: vec![outcome],
+            command: None,
+            closed: true,
+            journal_error: None,
+        };
+        let undone = UndoReport::new(std::slice::from_ref(&undo), &[], &[], false);
+        assert_eq!(complaint("undo.json", &value(&undone)), None);
+        assert_eq!(complaint("undo.json", &value(&UndoReport::forgotten("000001-092e"))), None);
+
+        let status = TransactionStatus {
+            id: undo.id.clone(),
+            started: "2026-05-01T10:00:00Z".to_owned(),
+            what: "apply rps".to_owned(),
+            netns: None,
+            state: State::Unconfirmed { seconds_left: 12.0 },
+            seen: None,
+            values: vec![ValueStatus {
+                knob: kept.setting.knob.clone(),
+                target: kept.setting.target.clone(),
+                original: "0".to_owned(),
+                wanted: "4-7".to_owned(),
+                live: Live::Drifted { value: "5".to_owned(), changed: Vec::new() },
+                suspects: Vec::new(),
+            }],
+            reapplied: 0,
+            command: None,
+        };
+        let all = [status.clone()];
+        assert_eq!(complaint("status.json", &value(&StatusReport::new(&all, &[], &[]))), None);
+        let row = |standing| TransactionRow {
+            id: status.id.clone(),
+            started: status.started.clone(),
+            what: status.what.clone(),
+            standing,
+        };
+        let rows = [
+            row(Standing::Open(status.state)),
+            row(Standing::Ended(Ending::PutBack)),
+            row(Standing::Unreadable("damaged".to_owned())),
+        ];
+        assert_eq!(complaint("history.json", &value(&HistoryReport::new(&rows, &[]))), None);
+        assert_eq!(
+            complaint("rules.json", &value(&RulesReport::new(RULES.iter().collect(), Vec::new()))),
+            None
+        );
+
+        let (model, rates) = Sketch::case_a().build();
+        let applied = Arc::new(Applied { transactions: vec![status], unknown: Vec::new() });
+        let time = "2026-05-01T10:00:00Z".to_owned();
+        let frame = LiveFrame::new(&model, &rates, "rxlab", &mut Alerts::default(), time, applied);
+        assert!(!frame.changes.is_empty() && !frame.plans.is_empty());
+        assert_eq!(complaint("top.json", &value(&frame)), None);
     }
 
     #[test]
@@ -178,6 +284,9 @@ mod tests {
         let report = TrialReport::new(record.clone(), "rxlab");
         assert_eq!(complaint("trial.json", &value(&report)), None);
 
+        let rows =
+            [TrialRow::of_pairs(&record), TrialRow::of_blocks(&sample_record::blocks(Kind::Search, &["a"]))];
+        assert_eq!(complaint("trials.json", &value(&TrialsReport::new(&rows))), None);
         let parts = vec![
             Part::Trial(Box::new(Trial::new(record))),
             Part::Interference(Box::new(sample_interference::counted())),

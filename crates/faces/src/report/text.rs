@@ -177,13 +177,23 @@ fn flags(command: &str) -> Vec<String> {
     parts
 }
 
-/// Words; units stay with their number: `51 %` and `[-53, -49]` are never split.
-fn units(text: &str) -> Vec<String> {
+/// Units that follow their figure as a word of its own; rates, such as `packets/s`, are known by their end.
+const AFTER_FIGURES: [&str; 12] = ["%", "ns", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "x"];
+
+/// True if a word is the unit of the figure at the end of the text before it.
+fn is_unit(before: &str, word: &str) -> bool {
+    let unit = word.trim_end_matches(['.', ',', ';', ':', ')', ']']);
+    before.ends_with(|c: char| c.is_ascii_digit())
+        && (AFTER_FIGURES.contains(&unit) || unit.ends_with("/s") || unit.starts_with('%'))
+}
+
+/// Words; units stay with their figure: `51 %`, `6,239 packets/s` and `[-53, -49]` are never split.
+pub(super) fn units(text: &str) -> Vec<String> {
     let mut units: Vec<String> = Vec::new();
     for word in text.split_ascii_whitespace() {
         let joins = units.last().is_some_and(|last| {
             let open = last.rfind('[').is_some_and(|at| !last[at..].contains(']'));
-            word.starts_with('%') || (open && last.ends_with(',') && word.contains(']'))
+            is_unit(last, word) || (open && last.ends_with(',') && word.contains(']'))
         });
         match units.last_mut() {
             Some(last) if joins => {
@@ -238,6 +248,10 @@ mod tests {
         assert_eq!(wrap("cost 1,234,567 now", 10), ["cost", "1,234,567", "now"]);
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(wrap("fell by 51 % [-53, -49] so", 12), ["fell by 51 %", "[-53, -49]", "so"]);
+        assert_eq!(
+            wrap("costs 157 us, 6,239 packets/s; 7 idle", 17),
+            ["costs 157 us,", "6,239 packets/s;", "7 idle"]
+        );
         assert_eq!(wrap("", 3), [""]);
     }
 

@@ -154,20 +154,40 @@ pub fn metric(metric: &Metric) -> String {
     }
 }
 
-/// Result of each metric in words. `helps` and `hurts` are said only of the first, which decides, and of those that
-/// stand against the change; the others go up or down.
+/// Result of each metric in words, in the order of the metrics. `helps` and `hurts` are said only of the first, which
+/// decides, and of those that stand against the change; the others go up or down.
 pub fn calls(results: &[MetricResult], margin: f64) -> Vec<(&'static str, Tone)> {
     let against = harm::worse(results, margin);
     let each = results.iter().enumerate().map(|(at, result)| {
         let decides = at == 0 || against.iter().any(|worse| worse.metric.name == result.metric.name);
         match (result.call, &result.effect) {
-            (Call::Helps | Call::Hurts, Some(effect)) if !decides => {
-                (if effect.mid > 0.0 { "up" } else { "down" }, Tone::Neutral)
-            }
+            (call, Some(effect)) if !decides => (direction(call, effect), quiet_tone(call)),
             (call, _) => (self::call(call), call_tone(call)),
         }
     });
     each.collect()
+}
+
+/// Result of an effect that decides nothing: `up` or `down` where it is shown.
+pub fn direction(call: Call, effect: &Effect) -> &'static str {
+    match call {
+        Call::Helps | Call::Hurts => {
+            if effect.mid > 0.0 {
+                "up"
+            } else {
+                "down"
+            }
+        }
+        other => self::call(other),
+    }
+}
+
+/// Tone of such an effect: neither good nor bad.
+fn quiet_tone(call: Call) -> Tone {
+    match call {
+        Call::Helps | Call::Hurts => Tone::Neutral,
+        other => call_tone(other),
+    }
 }
 
 /// Result of one metric in words.
@@ -182,12 +202,7 @@ pub fn call(call: Call) -> &'static str {
     }
 }
 
-/// The same for a narrow column headed "effect".
-pub fn call_short(call: Call) -> &'static str {
-    short(self::call(call))
-}
-
-/// Words of [`call()`] for a narrow column headed "effect".
+/// Words of [`call()`] or [`direction`] for a narrow column.
 pub fn short(words: &'static str) -> &'static str {
     if words == call(Call::NoEffect) { "none measurable" } else { words }
 }

@@ -51,7 +51,7 @@ fn case_b_cannot_matter() {
 #[test]
 fn with_forty_times_the_packets_it_matters() {
     let regime = case_b(0.85, 4_150_000.0);
-    let summary = "receive work on CPU 0 (85 % of its time): no remaining setting moves it";
+    let summary = "receive work on CPUs 0-7 (85 % of their time): no remaining setting moves it";
     assert_eq!(regime.summary, summary, "interrupts are pinned here, and there is a queue for every CPU");
 }
 

@@ -75,10 +75,34 @@ pub struct Fix {
     pub risk: Option<Risk>,
     /// What is predicted, or that a trial has to tell.
     pub rough: Option<String>,
-    /// The command that does it.
-    pub command: Option<String>,
-    /// What the command takes.
+    /// The command that tries it, or shows more of the cause.
+    pub command: Option<Command>,
+}
+
+/// The next command of a fix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// `try`, or `run` if it only shows something.
+    pub label: &'static str,
+    pub line: String,
+    /// Where to run it, or what it takes.
     pub about: Option<String>,
+}
+
+impl Command {
+    fn trial(report: &DoctorReport, line: &str) -> Self {
+        let about = if report.recorded {
+            format!("on {}", report.identity.hostname)
+        } else {
+            "a few minutes; restores itself".to_owned()
+        };
+        Self { label: "try", line: line.to_owned(), about: Some(about) }
+    }
+
+    fn look(report: &DoctorReport, line: &str) -> Self {
+        let about = report.recorded.then(|| format!("on {}", report.identity.hostname));
+        Self { label: "run", line: line.to_owned(), about }
+    }
 }
 
 /// A finding in one line.
@@ -87,6 +111,8 @@ pub struct Other {
     pub severity: Severity,
     pub title: String,
     pub id: String,
+    /// The command that shows more of its cause.
+    pub command: Option<Command>,
 }
 
 impl Answer {
@@ -99,6 +125,7 @@ impl Answer {
             severity: finding.severity,
             title: finding.title.clone(),
             id: finding.id.clone(),
+            command: finding.inspect.as_ref().map(|line| Command::look(report, line)),
         });
         let fixes = fixes(report, first);
         let is_calm = report.refused.is_none() && fixes.is_empty();
@@ -162,6 +189,9 @@ const NO_ROOM: f64 = 1.0 / FULL;
 /// How many times today's packets fit: `CPU 2: none. Whole machine: 5.3x today's packets`. `None` without traffic.
 fn rooms(report: &DoctorReport) -> Option<String> {
     let cpu = report.regime.as_ref()?.cpus.first()?;
+    if let Some(limit) = &report.load.host_limit {
+        return Some(format!("none: {limit}"));
+    }
     let machine = report.load.headroom.map(|headroom| headroom.machine);
     let thread = report.load.thread.as_ref();
     let thread = thread.map(|thread| (format!("One thread of {}", thread.program), thread.headroom));
@@ -191,8 +221,7 @@ fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
             action: finding.remedy.clone(),
             risk: None,
             rough: None,
-            command: None,
-            about: None,
+            command: finding.inspect.as_ref().map(|line| Command::look(report, line)),
         }));
     }
     // What answers another finding is a story of its own, unless nothing else can be tried.
@@ -201,25 +230,16 @@ fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
     };
     let rest = rest.into_iter().filter(|one| of_first.is_empty() && is_other(one));
     let tried: Vec<&Proposal> = of_first.iter().copied().chain(rest).collect();
-    let leading = tried.first().copied();
-    fixes.extend(tried.into_iter().map(|proposal| fix(report, finding, proposal)));
-    // The search covers the first of all plans, and those like it.
-    if let Some(command) = &report.tune
-        && leading == report.plans.first()
-        && let Some(first) = fixes.iter_mut().find(|fix| fix.command.is_some())
-    {
-        first.command = Some(command.clone());
-        first.about = Some(if report.recorded {
-            format!("on {}; it asks first", report.identity.hostname)
-        } else {
-            SEARCH.to_owned()
-        });
+    for proposal in tried {
+        let mut fix = fix(report, finding, proposal);
+        // One search tries several of them.
+        if fixes.iter().any(|earlier| earlier.command == fix.command) {
+            fix.command = None;
+        }
+        fixes.push(fix);
     }
     fixes
 }
-
-/// What a search takes.
-const SEARCH: &str = "a few minutes; reverts unless confirmed";
 
 fn fix(report: &DoctorReport, finding: &Finding, proposal: &Proposal) -> Fix {
     let settings: Vec<Setting> = proposal.plan.settings.iter().map(|planned| planned.set.clone()).collect();
@@ -231,11 +251,10 @@ fn fix(report: &DoctorReport, finding: &Finding, proposal: &Proposal) -> Fix {
         action: short(&settings) + &skips,
         risk: proposal.plan.settings.iter().filter_map(|planned| planned.risk).max(),
         rough: Some(match &proposal.plan.prediction {
-            Some(prediction) => rough(prediction, finding.cpu),
+            Some(prediction) => rough(prediction, finding.cpu, report.load.host_limit.is_some()),
             None => unpredicted(&proposal.plan),
         }),
-        command: proposal.next.clone(),
-        about: None,
+        command: proposal.next.as_ref().map(|line| Command::trial(report, line)),
     }
 }
 
@@ -247,20 +266,17 @@ fn there(report: &DoctorReport) -> Option<Fix> {
         action: format!("examine {place}"),
         risk: None,
         rough: None,
-        command: elsewhere.next.clone(),
-        about: None,
+        command: elsewhere.next.as_ref().map(|line| Command::look(report, line)),
     })
 }
 
 /// Families of settings that are worth a trial although there is no finding.
 fn worth_a_trial(report: &DoctorReport) -> Vec<Fix> {
     let knobs = report.regime.iter().flat_map(|regime| &regime.knobs).filter(|gain| gain.trial);
-    let mut fixes: Vec<Fix> = knobs
-        .map(|gain| Fix { action: family(gain), risk: None, rough: None, command: None, about: None })
-        .collect();
+    let mut fixes: Vec<Fix> =
+        knobs.map(|gain| Fix { action: family(gain), risk: None, rough: None, command: None }).collect();
     if let Some(first) = fixes.first_mut() {
-        first.command.clone_from(&report.tune);
-        first.about = report.tune.as_ref().map(|_| SEARCH.to_owned());
+        first.command = report.tune.as_ref().map(|line| Command::trial(report, line));
     }
     fixes
 }
@@ -278,8 +294,9 @@ fn family(gain: &FamilyGain) -> String {
 /// Smallest part of a CPU's time by which a predicted change has to clear the present.
 const CLEAR: f64 = 0.05;
 
-/// A prediction as far as it excludes that nothing changes: of the CPU that a finding is about, if any, and of capacity.
-fn rough(prediction: &Prediction, cpu: Option<CpuId>) -> String {
+/// A prediction as far as it excludes that nothing changes: of the CPU that a finding is about, if any, and of capacity unless
+/// the host limits the traffic.
+fn rough(prediction: &Prediction, cpu: Option<CpuId>, is_limited: bool) -> String {
     let of_finding = prediction.cpus.iter().find(|load| Some(load.cpu) == cpu);
     let of_finding = of_finding.map(|load| (load.cpu, load.before, load.range.unwrap_or([load.after; 2])));
     let of_plan = || prediction.loads().into_iter().find(|(cpu, ..)| *cpu == prediction.cpu);
@@ -292,7 +309,7 @@ fn rough(prediction: &Prediction, cpu: Option<CpuId>) -> String {
         let range = if low == high { high } else { format!("{}-{high}", low.trim_end_matches(" %")) };
         parts.push(format!("CPU {cpu} at {range}"));
     }
-    parts.extend(prediction.capacity());
+    parts.extend(prediction.capacity().filter(|_| !is_limited));
     // One that the plan may fill is a loss, whatever it does elsewhere.
     let may_fill =
         |load: &&CpuLoad| load.range.is_some_and(|[_, high]| high >= 1.0 && high > load.before + CLEAR);
@@ -335,21 +352,41 @@ mod tests {
     fn a_range_that_includes_no_change_is_not_shown() {
         let mut report = diagnosed(Sketch::case_a());
         let prediction = report.plans[0].plan.prediction.as_mut().expect("predicted");
-        assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %; adds no capacity");
+        assert_eq!(rough(prediction, Some(CpuId(2)), false), "CPU 2 at 26-59 %; adds no capacity");
         prediction.headroom_before.machine = 6.0;
         let range = prediction.range.as_mut().expect("uncertain");
         range.fits = [1.7, 3.8];
-        assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %; room for 1.7-3.8x today's packets");
+        assert_eq!(
+            rough(prediction, Some(CpuId(2)), false),
+            "CPU 2 at 26-59 %; room for 1.7-3.8x today's packets"
+        );
         let other = prediction.cpus.iter_mut().find(|load| load.cpu.0 == 0).expect("it gets work");
         let narrow = other.range.replace([0.55, 1.1]);
         let said = "CPU 2 at 26-59 %; room for 1.7-3.8x today's packets; may fill CPU 0";
-        assert_eq!(rough(prediction, Some(CpuId(2))), said);
+        assert_eq!(rough(prediction, Some(CpuId(2)), false), said);
         prediction.cpus.iter_mut().find(|load| load.cpu.0 == 0).expect("it gets work").range = narrow;
         prediction.range.as_mut().expect("uncertain").fits = [0.9, 3.8];
-        assert_eq!(rough(prediction, Some(CpuId(2))), "CPU 2 at 26-59 %");
+        assert_eq!(rough(prediction, Some(CpuId(2)), false), "CPU 2 at 26-59 %");
         let load = prediction.cpus.iter_mut().find(|load| load.cpu.0 == 2).expect("it receives");
         load.range = Some([0.4, 0.96]);
-        assert_eq!(rough(prediction, Some(CpuId(2))), "cannot be predicted here; a trial tells");
+        assert_eq!(rough(prediction, Some(CpuId(2)), false), "cannot be predicted here; a trial tells");
+    }
+
+    /// "Whole machine: 5x today's packets" was promised where the host let none more through.
+    #[test]
+    fn no_room_is_promised_above_a_limit_of_the_host() {
+        let host = |rate| {
+            let host = Sketch::new(8).device("eth0", &[2]).driver("eth0", "ena").traffic("eth0", 9e4);
+            let host = host.receives(2, 0.97, 9e4).limited("eth0", "pps_allowance_exceeded", rate);
+            let answer = Answer::new(&diagnosed(host));
+            let room = answer.facts.into_iter().find(|fact| fact.label == "room").expect("there is traffic");
+            (room.text, answer.fixes.into_iter().filter_map(|fix| fix.rough).collect::<String>())
+        };
+        let (room, rough) = host(2_400.0);
+        assert_eq!(room, "none: the host limits eth0 (pps_allowance_exceeded grows by 2,400/s)");
+        assert!(!rough.contains("room for"), "{rough}");
+        let (room, rough) = host(0.0);
+        assert!(room.contains("Whole machine: ") && rough.contains("room for"), "{room}; {rough}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::report::text::{columns, command_lines, paragraph};
 use rxlab_advise::diagnose::Finding;
 use rxlab_advise::doctor::DoctorReport;
 use rxlab_advise::plan::Proposal;
-use rxlab_base::units::{NicName, words_in_lines};
+use rxlab_base::units::NicName;
 use rxlab_setting::{Prediction, Setting};
 
 /// Column of the text after `  why   `.
@@ -40,6 +40,8 @@ struct Page<'a> {
     current: Option<&'a NicName>,
     /// Plans already shown: each appears once, under the first finding that refers to it.
     told: Vec<(&'a NicName, &'a str)>,
+    /// Commands already shown.
+    commands: Vec<String>,
 }
 
 impl<'a> Page<'a> {
@@ -50,13 +52,7 @@ impl<'a> Page<'a> {
 
     /// A label and its text; continued lines are indented to the text.
     fn labelled(&mut self, label: &str, text: &str) {
-        for (index, line) in words_in_lines(text, columns() - INDENT).iter().enumerate() {
-            if index == 0 {
-                self.raw(&format!("  {LABEL}{label:<5}{LABEL:#} {line}"));
-            } else {
-                self.raw(&format!("{:INDENT$}{line}", ""));
-            }
-        }
+        self.text += &paragraph(&format!("  {LABEL}{label:<5}{LABEL:#} "), text);
     }
 
     /// The interface if it differs from the previous one; with its path the first time.
@@ -87,8 +83,10 @@ impl<'a> Page<'a> {
             report.plans.iter().filter(|proposal| proposal.addresses(finding)).collect();
         if asked.is_empty() {
             self.labelled("fix", &finding.remedy);
-            if !self.program.is_empty() {
-                self.next(&format!("{} explain {}", self.program, finding.id));
+            match &finding.inspect {
+                Some(command) => self.next(command),
+                None if self.program.is_empty() => {}
+                None => self.next(&format!("{} explain {}", self.program, finding.id)),
             }
         }
         for proposal in asked {
@@ -134,7 +132,12 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Shows a command, once: one search tries several plans.
     fn next(&mut self, command: &str) {
+        if self.commands.iter().any(|shown| shown == command) {
+            return;
+        }
+        self.commands.push(command.to_owned());
         self.text += &command_lines(&format!("  {LABEL}next{LABEL:#}  "), command);
     }
 

@@ -2,14 +2,13 @@
 
 use anstyle::Style;
 
-use super::answer::{Answer, Fix, Rank};
+use super::answer::{Answer, Command, Fix, Rank};
 use super::bars::Bar;
 use super::{LABEL, mark, mark_style};
-use crate::report::text::{BAD, CAUTION, columns, command_lines, paragraph, styled, width};
+use crate::report::text::{BAD, CAUTION, columns, command_lines, paragraph, styled, units, width, wrap};
 use crate::report::words::Tone;
 use rxlab_advise::diagnose::Severity;
 use rxlab_base::number::plural;
-use rxlab_base::units::words_in_lines;
 use rxlab_path::evidence::{DROWNING, FULL};
 
 /// Column of the text after `   why    `.
@@ -58,12 +57,11 @@ fn blocks(answer: &Answer) -> Vec<Block> {
             continue;
         }
         blocks.extend(fix.rough.iter().map(|rough| block(Rank::Prediction, labelled("rough", rough))));
-        blocks.extend(
-            fix.command.iter().map(|line| block(Rank::Command, command("try", line, fix.about.as_deref()))),
-        );
+        blocks.extend(fix.command.iter().map(|next| block(Rank::Command, next_command(next))));
     }
     blocks.extend(answer.others.iter().map(|other| Block {
-        text: title(other.severity, &other.title, &other.id),
+        text: title(other.severity, &other.title, &other.id)
+            + &other.command.as_ref().map_or_else(String::new, next_command),
         rank: if other.severity > Severity::Note { Rank::Worst } else { Rank::Note },
         is_finding: true,
     }));
@@ -89,17 +87,17 @@ fn styled_title(style: Style, severity: Option<Severity>, title: &str, id: Optio
     let indent = if mark.is_empty() { 0 } else { mark.len() + 1 };
     let room = columns() - indent;
     let id = id.unwrap_or_default();
-    let mut lines = words_in_lines(title, room);
+    let mut lines = wrap(title, room);
     let fits = |line: &String| width(line) + 2 + id.len() <= room;
     if !id.is_empty() && !lines.last().is_some_and(fits) {
-        let words: Vec<&str> = title.split(' ').collect();
-        let part = |words: &[&str]| words.join(" ");
+        let words = units(title);
+        let part = |words: &[String]| words.join(" ");
         // After a clause, if the rest is not too long, else before the last words.
         let is_end = |at: &usize| words[at - 1].ends_with([';', ':', ',']);
         let cuts: Vec<usize> = (1..words.len()).filter(|at| fits(&part(&words[*at..]))).collect();
         let cut =
             cuts.iter().rfind(|at| is_end(at)).or(cuts.get(cuts.len() / 2)).copied().unwrap_or(words.len());
-        lines = words_in_lines(&part(&words[..cut]), room);
+        lines = wrap(&part(&words[..cut]), room);
         lines.extend((cut < words.len()).then(|| part(&words[cut..])));
     }
     let count = lines.len();
@@ -162,6 +160,10 @@ fn action(number: usize, fix: &Fix) -> String {
     let (text, used) =
         if used + 2 + width(&risk) <= columns() { (text.trim_end_matches('\n'), used) } else { (&*text, 0) };
     format!("{text}{:gap$}{LABEL}{risk}{LABEL:#}\n", "", gap = columns() - used - width(&risk))
+}
+
+fn next_command(next: &Command) -> String {
+    command(next.label, &next.line, next.about.as_deref())
 }
 
 /// A command to copy, and what is to say about it.

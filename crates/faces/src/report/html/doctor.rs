@@ -44,9 +44,9 @@ fn one_fix(m: &mut Markup, fix: &Fix, has_commands: bool) {
         if let Some(rough) = &fix.rough {
             m.leaf("p", &[("class", "basis")], &typeset(&format!("Rough: {rough}")));
         }
-        if let Some(command) = fix.command.as_ref().filter(|_| has_commands) {
-            commands(m, std::slice::from_ref(command));
-            fix.about
+        if let Some(next) = fix.command.as_ref().filter(|_| has_commands) {
+            commands(m, std::slice::from_ref(&next.line));
+            next.about
                 .iter()
                 .for_each(|about| m.leaf("p", &[("class", "basis")], &typeset(&capitalized(about))));
         }

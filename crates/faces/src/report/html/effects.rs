@@ -3,7 +3,7 @@
 use crate::report::words;
 use crate::report::words::Tone;
 use rxlab_trial::checkpoint::Checkpoint;
-use rxlab_trial::record::{Better, Effect, MetricResult, TrialRecord};
+use rxlab_trial::record::{Better, Effect, Metric, MetricResult, TrialRecord};
 
 use super::axis::{self, Axis};
 use super::markup::{Markup, percent, px, typeset};
@@ -35,14 +35,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The metric that decides.
-    fn deciding(result: &'a MetricResult) -> Self {
-        Self::new(result, (words::call(result.call), words::call_tone(result.call)))
-    }
-
-    /// The effect in one of several trials.
-    pub(super) fn named(title: &str, note: String, result: &'a MetricResult) -> Self {
-        Self { title: title.to_owned(), note, ..Self::deciding(result) }
+    /// The effect on a metric in one of several trials, with the words of that trial's own report.
+    pub(super) fn of_trial(record: &'a TrialRecord, metric: &Metric, note: String) -> Option<Self> {
+        let results = &record.analysis.as_ref()?.metrics;
+        let at = results.iter().position(|result| result.metric.name == metric.name)?;
+        let call = words::calls(results, record.margin)[at];
+        Some(Self { title: record.name.clone(), note, ..Self::new(&results[at], call) })
     }
 }
 
@@ -58,7 +56,7 @@ pub(super) fn timeline(m: &mut Markup, record: &TrialRecord, checkpoints: &[Chec
     let trial = primary.map(|primary| Row {
         title: "In the trial".to_owned(),
         note: record.started.clone(),
-        ..Row::deciding(primary)
+        ..Row::new(primary, (words::call(primary.call), words::call_tone(primary.call)))
     });
     let checkpoints = checkpoints.iter().map(|checkpoint| Row {
         title: words::later(record, checkpoint),

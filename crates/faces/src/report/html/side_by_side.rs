@@ -4,7 +4,7 @@ use super::markup::{Markup, typeset};
 use super::{effects, figure, tables};
 use crate::report::words;
 use rxlab_base::number;
-use rxlab_trial::record::{Metric, MetricResult, TrialRecord};
+use rxlab_trial::record::{Metric, TrialRecord};
 
 /// Metrics with a chart; the articles have all.
 const METRICS: usize = 6;
@@ -28,9 +28,7 @@ pub(super) fn section(m: &mut Markup, trials: &[&TrialRecord]) {
         for metric in metrics.iter().take(METRICS) {
             let rows: Vec<effects::Row<'_>> = trials
                 .iter()
-                .filter_map(|record| {
-                    Some(effects::Row::named(&record.name, arms(record), result(record, metric)?))
-                })
+                .filter_map(|record| effects::Row::of_trial(record, metric, arms(record)))
                 .collect();
             let margin = trials.iter().map(|record| record.margin).fold(0.0, f64::max);
             let caption = format!("Change from A to B; the shaded band is \u{b1}{}.", number::share(margin));
@@ -49,11 +47,6 @@ fn shared<'a>(trials: &[&'a TrialRecord]) -> Vec<&'a Metric> {
         }
     }
     found.into_iter().filter(|(_, count)| *count > 1).map(|(metric, _)| metric).collect()
-}
-
-fn result<'a>(record: &'a TrialRecord, metric: &Metric) -> Option<&'a MetricResult> {
-    let mut results = record.analysis.iter().flat_map(|analysis| &analysis.metrics);
-    results.find(|result| result.metric.name == metric.name)
 }
 
 fn arms(record: &TrialRecord) -> String {
