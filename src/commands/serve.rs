@@ -58,6 +58,9 @@ struct Started {
 /// Data that the page gets for each interval.
 #[derive(Serialize)]
 struct Shown<'a> {
+    /// Name of the machine; `None` in a recording, which is of the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
     summary: String,
     frame: &'a LiveFrame,
 }
@@ -134,7 +137,8 @@ fn sample(global: &Global, args: &Args, host: &rxlab_sys::LiveHost, hub: &Hub, s
             return Ok(());
         }
         let frame = frame?;
-        hub.publish("frame", json_line(&Shown { summary: frame.in_one_line(), frame: &frame })?);
+        let shown = Shown { host: Some(sampler.hostname()), summary: frame.in_one_line(), frame: &frame };
+        hub.publish("frame", json_line(&shown)?);
     }
 }
 

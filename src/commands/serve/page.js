@@ -1,13 +1,13 @@
 // The page of `rxlab serve`: draws frames (`rxlab top --json`) as they arrive. Text goes into the page as text only.
 "use strict";
 
-// Dark blue over grey to yellow, each brighter than the one before, as in `rxlab top`.
-const HEAT = ["#1c1c1c", "#00005f", "#5f5f87", "#878787", "#afaf87", "#d7af5f", "#ffd700", "#ffff00"];
+// Colours of the scale; heat.css has them, for light and for dark pages.
+const LEVELS = 8;
 const SEVERITY = { critical: "!!", warning: "!", note: "i" };
 // Queues in the diagram; the table has all.
 const DRAWN = 24;
 
-const state = { live: [], recorded: null, at: -1, paused: false, nic: "", connection: "connecting", readings: 0,
+const state = { live: [], recorded: null, compared: null, at: -1, paused: false, nic: "", connection: "connecting", readings: 0,
   // When the latest interval arrived, and the seconds between it and the one before.
   arrived: 0, pause: 0 };
 const $ = (id) => document.getElementById(id);
@@ -62,8 +62,9 @@ function cpus(text) {
 function table(columns, rows) {
   const head = element("tr", null, ...columns.map(([title, , right]) =>
     element("th", right ? { class: "number", scope: "col" } : { scope: "col" }, title)));
-  const body = rows.map((row) => element("tr", null, ...columns.map(([, cell, right]) =>
-    element("td", right ? { class: "number" } : null, cell(row)))));
+  // On a narrow screen each cell has its heading before it.
+  const body = rows.map((row) => element("tr", null, ...columns.map(([title, cell, right]) =>
+    element("td", { "data-head": title, ...(right ? { class: "number" } : {}) }, cell(row)))));
   return element("table", null, element("thead", null, head), element("tbody", null, ...body));
 }
 
@@ -77,46 +78,63 @@ function shown() {
   return all[state.at < 0 ? all.length - 1 : Math.min(state.at, all.length - 1)];
 }
 
+// As `heat::level`: the square root keeps a hotspot visible that is spread over many CPUs.
 function level(value) {
-  return Math.max(0, Math.min(HEAT.length - 1, Math.ceil(value * (HEAT.length - 1) - 1e-9)));
+  return Math.min(LEVELS - 1, Math.floor(Math.sqrt(Math.max(0, value)) * LEVELS));
 }
 
-function drawHeat() {
-  const canvas = $("heat"), all = intervals(), last = shown();
-  const rows = last.frame.cpus.map((row) => row.cpu);
+function colours() {
+  const style = getComputedStyle(document.documentElement);
+  return Array.from({ length: LEVELS }, (_, level) => style.getPropertyValue(`--l${level}`).trim());
+}
+
+const clock = (one) => one.frame.time.slice(11, 19);
+
+// Receive time of each CPU in each interval; time goes to the right. `chosen` is framed, if it is one of them.
+function drawHeat(canvas, all, chosen) {
+  const last = chosen || all[all.length - 1];
+  const rows = last.frame.cpus.map((row) => row.cpu), heat = colours();
   const height = Math.max(3, Math.min(18, Math.floor(420 / Math.max(1, rows.length))));
-  const width = canvas.clientWidth, left = 44, ratio = window.devicePixelRatio || 1;
-  canvas.style.height = `${rows.length * height + 1}px`;
+  const width = canvas.clientWidth, left = 44, axis = 16, ratio = window.devicePixelRatio || 1;
+  const bottom = rows.length * height + 1;
+  canvas.style.height = `${bottom + axis}px`;
   canvas.width = width * ratio;
-  canvas.height = (rows.length * height + 1) * ratio;
+  canvas.height = (bottom + axis) * ratio;
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
   const step = Math.max(2, Math.min(8, (width - left) / all.length));
   const fit = Math.floor((width - left) / step);
   // The selected interval stays in view.
-  const chosen = all.indexOf(last);
-  const first = Math.max(0, Math.min(all.length - fit, chosen - fit + 1));
+  const selected = all.indexOf(last);
+  const first = Math.max(0, Math.min(all.length - fit, selected - fit + 1));
   const place = new Map(rows.map((cpu, row) => [cpu, row]));
-  all.slice(first, first + fit).forEach((one, column) => {
+  const seen = all.slice(first, first + fit);
+  seen.forEach((one, column) => {
     for (const cpu of one.frame.cpus) {
       if (!place.has(cpu.cpu)) continue;
-      context.fillStyle = HEAT[level(cpu.receive_time)];
+      context.fillStyle = heat[level(cpu.receive_time)];
       context.fillRect(left + column * step, place.get(cpu.cpu) * height, step, height - (height > 6 ? 1 : 0));
     }
   });
   const style = getComputedStyle(document.body);
-  context.fillStyle = style.color;
+  context.fillStyle = context.strokeStyle = style.color;
   context.font = "11px system-ui, sans-serif";
   const every = Math.ceil(12 / height);
   rows.forEach((cpu, row) => {
     if (row % every === 0) context.fillText(`CPU ${cpu}`, 0, row * height + Math.min(height - 3, 11) + (height < 12 ? 4 : 0));
   });
-  context.strokeStyle = style.color;
-  context.strokeRect(left + (chosen - first) * step, 0, step, rows.length * height);
+  // A time of day each 90 px or more.
+  const apart = Math.ceil(90 / step);
+  seen.forEach((one, column) => {
+    if (column % apart !== 0 || left + column * step + 50 > width) return;
+    context.fillRect(left + column * step, bottom, 1, 4);
+    context.fillText(clock(one), left + column * step + 3, bottom + 12);
+  });
+  if (chosen) context.strokeRect(left + (selected - first) * step, 0, step, bottom - 1);
 }
 
 function drawScale() {
-  $("scale").replaceChildren("0 %", ...HEAT.map((colour) => {
+  $("scale").replaceChildren("0 %", ...colours().map((colour) => {
     const box = element("i");
     box.style.background = colour;
     return box;
@@ -134,41 +152,61 @@ function drawPath(frame) {
     $("path").replaceChildren(element("p", { class: "faint" }, "no receive queues"));
     return;
   }
-  const line = 30;
+  const width = Math.max(280, $("path").clientWidth), narrow = width < 560, line = narrow ? 40 : 30;
   const signalled = [...new Set(queues.flatMap((queue) => cpus(queue.cpus)))].sort((a, b) => a - b);
   const handed = [...new Set(queues.flatMap((queue) => cpus(queue.rps_cpus.known)))].sort((a, b) => a - b);
   const rows = Math.max(queues.length, Math.min(signalled.length, 64), Math.min(handed.length, 64));
-  const height = 34 + rows * line, width = 760;
+  const height = 34 + rows * line;
+  // Where the boxes of each column begin and end.
+  const [queueEnd, irq, irqEnd, rps] = (narrow ? [0.46, 0.54, 0.75, 0.8] : [0.37, 0.44, 0.62, 0.76]).map((part) => part * Math.min(width, 900));
   const total = Math.max(1, ...queues.map((queue) => queue.packets));
   const thick = (packets) => (1 + 7 * packets / total).toFixed(1);
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
     "aria-label": "Queues, the CPUs of their interrupts, and the CPUs that RPS hands packets to; the table below has the same" });
   const busy = new Map(frame.cpus.map((row) => [row.cpu, row.receive_time]));
   const at = (list, item) => 34 + list.indexOf(item) * line + line / 2 - 3;
-  const box = (x, y, wide, text) => svg.append(
-    drawn("rect", { class: "box", x, y: y - 11, width: wide, height: 22, rx: 4 }),
-    drawn("text", { x: x + 8, y: y + 5 }, text));
+  // Each of the lines of a box is a line of text.
+  const box = (x, y, wide, ...lines) => {
+    const tall = 8 + 14 * lines.length;
+    svg.append(drawn("rect", { class: "box", x, y: y - tall / 2, width: wide, height: tall, rx: 4 }),
+      ...lines.map((text, row) => drawn("text", { x: x + 6, y: y - tall / 2 + 15 + 14 * row }, text)));
+  };
   const flow = (x1, y1, x2, y2, packets) => svg.append(drawn("path", { class: "flow",
     d: `M${x1} ${y1} C ${(x1 + x2) / 2} ${y1}, ${(x1 + x2) / 2} ${y2}, ${x2} ${y2}`, "stroke-width": thick(packets) }));
   const heading = (x, text) => svg.append(drawn("text", { class: "faint", x, y: 16 }, text));
   heading(0, "queue");
-  heading(330, signalled.length ? "interrupt on" : "no interrupt");
-  heading(570, handed.length ? "RPS to" : "RPS off");
+  heading(irq, signalled.length ? (narrow ? "IRQ on" : "interrupt on") : "no interrupt");
+  heading(rps, handed.length ? "RPS to" : "RPS off");
   for (const queue of queues) {
-    const irq = cpus(queue.cpus), rps = cpus(queue.rps_cpus.known);
-    for (const cpu of irq) {
-      flow(280, at(queues, queue), 330, at(signalled, cpu), queue.packets / irq.length);
-      for (const target of rps) flow(450, at(signalled, cpu), 570, at(handed, target), queue.packets / irq.length / rps.length);
+    const taken = cpus(queue.cpus), targets = cpus(queue.rps_cpus.known);
+    for (const cpu of taken) {
+      flow(queueEnd, at(queues, queue), irq, at(signalled, cpu), queue.packets / taken.length);
+      for (const target of targets) flow(irqEnd, at(signalled, cpu), rps, at(handed, target), queue.packets / taken.length / targets.length);
     }
     // A virtual device has no interrupt: its packets come from the CPU that sent them.
-    if (!irq.length) for (const target of rps) flow(280, at(queues, queue), 570, at(handed, target), queue.packets / rps.length);
+    if (!taken.length) for (const target of targets) flow(queueEnd, at(queues, queue), rps, at(handed, target), queue.packets / targets.length);
   }
-  for (const queue of queues) box(0, at(queues, queue), 280, `${queue.nic} ${queue.queue}  ${count(queue.packets)} packets/s`);
-  const name = (cpu) => `CPU ${cpu}  ${percent(busy.get(cpu) || 0)}`;
-  for (const cpu of signalled) box(330, at(signalled, cpu), 120, name(cpu));
-  for (const cpu of handed) box(570, at(handed, cpu), 120, name(cpu));
+  for (const queue of queues) {
+    const [name, rate] = [`${queue.nic} ${queue.queue}`, `${count(queue.packets)} packets/s`];
+    box(0, at(queues, queue), queueEnd, ...(narrow ? [name, rate] : [`${name}  ${rate}`]));
+  }
+  const name = (cpu) => `${narrow ? "" : "CPU "}${cpu}  ${percent(busy.get(cpu) || 0)}`;
+  for (const cpu of signalled) box(irq, at(signalled, cpu), irqEnd - irq, name(cpu));
+  for (const cpu of handed) box(rps, at(handed, cpu), irqEnd - irq, name(cpu));
   const rest = all.length > DRAWN ? [element("p", { class: "faint" }, `${all.length - DRAWN} more queues in the table`)] : [];
   $("path").replaceChildren(svg, ...rest);
+}
+
+// A plan: what it sets and why, and the command that tries it.
+function drawPlan(plan, finding, open) {
+  const key = `${finding} ${plan.name}`;
+  const details = element("details", { "data-key": key }, element("summary", null, `plan ${plan.name}`),
+    element("ul", null, ...plan.settings.map((one) => element("li", null, element("code", null, one.set),
+      ` ${one.why}${one.risk ? ` (risk: ${one.risk.replace("_", " ")})` : ""}`))),
+    ...(plan.notes || []).map((note) => element("p", { class: "faint" }, note)),
+    ...(plan.next ? [element("p", null, "try: ", element("code", null, plan.next))] : []));
+  details.open = open.has(key);
+  return details;
 }
 
 function drawFindings(frame) {
@@ -188,12 +226,28 @@ function drawFindings(frame) {
       element("summary", null, finding.id),
       element("ul", null, ...finding.evidence.map((seen) => element("li", null, seen.text))),
       element("p", null, finding.why),
-      ...(plans.length ? plans.map((plan) => element("p", null, `plan ${plan.name}`,
-        ...(plan.next ? [": ", element("code", null, plan.next)] : []))) : [element("p", null, finding.remedy)]));
+      ...(plans.length ? plans.map((plan) => drawPlan(plan, key, open)) : [element("p", null, finding.remedy)]));
     details.open = open.has(key);
     return element("article", { class: finding.severity },
       element("h3", null, element("span", null, `${SEVERITY[finding.severity]} ${finding.severity}`), ` ${nic}${finding.title}`), details);
   }));
+}
+
+// Whether a value that was set holds.
+function standing(value) {
+  switch (value.live) {
+    case "kept": return "kept";
+    case "original": return "back at its original value";
+    case "drifted": return `changed by another program to ${value.value}`;
+    case "covered": return `set again by ${value.by}`;
+    case "gone": return "gone with its device";
+    default: return "unknown";
+  }
+}
+
+function waiting(state) {
+  if (state && state.unconfirmed) return `, reverts in ${Math.round(state.unconfirmed.seconds_left)} s unless confirmed`;
+  return state === "unfinished" ? ", unfinished" : "";
 }
 
 function drawTables(frame) {
@@ -216,9 +270,12 @@ function drawTables(frame) {
     ["receive time there", (row) => row.receive_time === null ? "-" : percent(row.receive_time), true],
   ], programs) : element("p", { class: "faint" }, "unknown"));
   const applied = frame.applied;
-  const rows = applied.transactions.length ? [table([
-    ["transaction", (row) => row.id], ["state", (row) => row.state.state || String(row.state)], ["what", (row) => row.what],
-  ], applied.transactions)] : [];
+  const values = applied.transactions.flatMap((one) => one.values.map((value) => ({ ...value, of: one })));
+  const rows = values.length ? [table([
+    ["setting", (row) => `${row.knob} ${row.target}`], ["was", (row) => row.original], ["set to", (row) => row.wanted],
+    ["now", standing], ["by", (row) => `${row.of.what}, ${row.of.started.slice(0, 16).replace("T", " ")}`],
+    ["transaction", (row) => `${row.of.id}${waiting(row.of.state)}`],
+  ], values)] : [];
   if (!rows.length && !applied.unknown.length) rows.push(element("p", { class: "faint" }, "nothing is applied"));
   $("applied").replaceChildren(...rows, ...applied.unknown.map((why) => element("p", null, why)));
 }
@@ -234,27 +291,56 @@ function drawTrials(trials) {
     ...(trial.metrics.length ? [strips(trial)] : []))));
 }
 
-// The intervals of a trial's metrics, with the margin as a band.
+// The intervals of a trial's metrics on one axis of changes from A to B, with the margin as a band. Places are percent of the
+// width, so that labels keep their size.
 function strips(trial) {
-  const labels = trial.metrics.map((one) => `${one.title} ${one.text}`);
-  // The plot begins after the longest label: 7 px are a wide character of the font.
-  const left = 16 + 7 * Math.max(...labels.map((label) => label.length)), width = left + 400, line = 28;
   const ends = trial.metrics.flatMap((one) => [one.low, one.mid, one.high]).filter((one) => one !== null);
   const reach = Math.min(1, Math.max(3 * trial.margin, ...ends.map(Math.abs)) * 1.1);
-  const x = (value) => left + (width - left - 10) * (Math.max(-reach, Math.min(reach, value)) + reach) / (2 * reach);
-  const height = trial.metrics.length * line + 8;
-  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
-    "aria-label": labels.join("; ") },
-    drawn("rect", { class: "band", x: x(-trial.margin), y: 0, width: x(trial.margin) - x(-trial.margin), height }),
-    drawn("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: height }));
-  trial.metrics.forEach((one, row) => {
-    const y = row * line + 16;
-    svg.append(drawn("text", { x: 0, y: y + 4 }, labels[row]));
-    if (one.mid === null) return;
-    svg.append(drawn("line", { class: "interval", x1: x(one.low === null ? -reach : one.low), x2: x(one.high === null ? reach : one.high), y1: y, y2: y }),
-      drawn("circle", { class: "mean", cx: x(one.mid), cy: y, r: 4 }));
+  const x = (value) => `${(2 + 96 * (Math.max(-reach, Math.min(reach, value)) + reach) / (2 * reach)).toFixed(2)}%`;
+  const wide = `${(96 * trial.margin / reach).toFixed(2)}%`;
+  const ground = () => [drawn("rect", { class: "band", x: x(-trial.margin), y: 0, width: wide, height: 28 }),
+    drawn("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: 28 })];
+  const rows = trial.metrics.map((one) => {
+    const svg = drawn("svg", { role: "img", "aria-label": `${one.title} ${one.text}` }, ...ground());
+    if (one.mid !== null) {
+      svg.append(drawn("line", { class: "interval", x1: x(one.low === null ? -reach : one.low), x2: x(one.high === null ? reach : one.high), y1: 14, y2: 14 }),
+        drawn("circle", { class: "mean", cx: x(one.mid), cy: 14, r: 4 }));
+    }
+    const better = one.better === "higher" ? "higher is better \u2192" : "\u2190 lower is better";
+    return element("div", { class: "effect" }, element("div", null, element("span", null, `${one.title} ${one.text}`), element("small", null, better)), svg);
   });
-  return element("div", { class: "scroll" }, svg);
+  const ticks = [-reach, -reach / 2, 0, reach / 2, reach].map((value, index) => drawn("text", { class: "faint axis-text", x: x(value), y: 13,
+    "text-anchor": ["start", "middle", "middle", "middle", "end"][index] }, `${value > 0 ? "+" : ""}${(value * 100).toFixed(reach < 0.1 ? 1 : 0)} %`));
+  const axis = element("div", { class: "effect" }, element("small", null, "change from A to B; band: the margin"),
+    drawn("svg", { class: "axis", "aria-hidden": "true" }, ...ticks));
+  return element("div", null, ...rows, axis);
+}
+
+// Two stretches of a recording: their heatmaps, and what differs.
+function drawSides() {
+  $("compared").hidden = !(state.recorded && state.compared);
+  if ($("compared").hidden) return;
+  const mean = (all, of) => all.reduce((sum, one) => sum + (of(one.frame) || 0), 0) / all.length;
+  const sides = [state.compared, state.recorded].map((all) => {
+    const last = all[all.length - 1], canvas = element("canvas", { class: "heat", role: "img", "aria-label": "Receive time by CPU and time" });
+    const busiest = (frame) => Math.max(0, ...frame.cpus.map((row) => row.receive_time));
+    const found = [...new Set(all.flatMap((one) => one.frame.findings.map((finding) => finding.id)))];
+    const facts = [["hottest CPU", `${percent(mean(all, busiest))} receiving on average`],
+      ["packets/s", count(mean(all, (frame) => frame.load.packets))], ["dropped/s", count(mean(all, (frame) => frame.load.dropped))],
+      ["findings", found.join(", ") || "none"]];
+    return [element("div", null, element("h3", null, `${last.frame.time.slice(0, 10)} ${clock(all[0])} to ${clock(last)} UTC`), canvas,
+      element("dl", null, ...facts.flatMap(([name, value]) => [element("dt", null, name), element("dd", null, value)]))), canvas, all];
+  });
+  $("sides").replaceChildren(...sides.map(([node]) => node));
+  for (const [, canvas, all] of sides) drawHeat(canvas, all, null);
+}
+
+// The worst finding, or the verdict, in one sentence.
+function sentence(frame) {
+  const order = ["critical", "warning", "note"];
+  const worst = [...frame.findings].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity))[0];
+  if (worst && worst.severity !== "note") return `${worst.nic ? `${worst.nic}: ` : ""}${worst.title}`;
+  return frame.refused ? `no verdict: ${frame.refused}` : frame.verdict;
 }
 
 function draw() {
@@ -263,7 +349,8 @@ function draw() {
   const slider = $("time");
   slider.max = all.length - 1;
   slider.value = all.indexOf(one);
-  $("clock").textContent = one.frame.time.slice(11, 19);
+  $("clock").textContent = clock(one);
+  $("state").textContent = visible(sentence(one.frame));
   $("summary").textContent = one.summary;
   const nics = ["", ...one.frame.nics.map((nic) => nic.nic)];
   const select = $("nic");
@@ -272,7 +359,8 @@ function draw() {
     select.value = nics.includes(state.nic) ? state.nic : "";
     state.nic = select.value;
   }
-  drawHeat();
+  drawHeat($("heat"), all, one);
+  drawSides();
   drawFindings(one.frame);
   drawPath(one.frame);
   drawTables(one.frame);
@@ -309,7 +397,12 @@ function connect() {
     const now = performance.now();
     state.pause = (now - state.arrived) / 1000;
     state.arrived = now;
-    state.live.push(JSON.parse(event.data));
+    const one = JSON.parse(event.data);
+    if (one.host && $("host").textContent !== visible(one.host)) {
+      $("host").textContent = visible(one.host);
+      document.title = `${visible(one.host)} - rxlab`;
+    }
+    state.live.push(one);
     // As many as the server keeps.
     if (state.live.length > 600) {
       state.live.shift();
@@ -326,37 +419,56 @@ async function offerRecording() {
   const answer = await fetch("recording");
   const span = answer.ok ? await answer.json() : null;
   if (!span) return;
-  const to = $("to");
-  to.min = Math.ceil(span.first_ms / 1000) * 1000;
-  to.max = span.last_ms;
-  to.value = span.last_ms;
+  for (const slider of [$("to"), $("with")]) {
+    slider.min = Math.ceil(span.first_ms / 1000) * 1000;
+    slider.max = span.last_ms;
+    slider.value = span.last_ms;
+  }
   $("recording").hidden = false;
+}
+
+// The two minutes until the time of a slider; throws the reason if there are none. `isWanted`: false once another is chosen.
+async function stretch(slider, isWanted) {
+  const to = Number(slider.value);
+  slider.parentNode.querySelector("output").textContent = `${new Date(to).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  let answer = await fetch(`recorded?to=${to}`).catch((error) => { throw new Error(`cannot read the recording: ${error.message}`); });
+  // Others read the recording too.
+  for (let tries = 0; answer.headers.has("Retry-After") && tries < 20 && isWanted(); tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    answer = await fetch(`recorded?to=${to}`);
+  }
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  const found = await answer.json();
+  if (!found.length) throw new Error("nothing is recorded in these two minutes");
+  return found;
 }
 
 // Shows the chosen two minutes, unless another time or source is chosen meanwhile.
 async function replay() {
-  const reading = ++state.readings;
-  const to = Number($("to").value);
-  $("until").querySelector("output").textContent = `${new Date(to).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  const reading = ++state.readings, isWanted = () => reading === state.readings;
   $("status").textContent = "reading the recording";
-  let recorded = [], none = "nothing is recorded in these two minutes";
   try {
-    let answer = await fetch(`recorded?to=${to}`);
-    // Others read the recording too.
-    for (let tries = 0; answer.headers.has("Retry-After") && tries < 20 && reading === state.readings; tries++) {
-      await new Promise((resolve) => setTimeout(resolve, 1000));
-      answer = await fetch(`recorded?to=${to}`);
-    }
-    if (answer.ok) recorded = await answer.json();
-    else none = (await answer.text()).trim();
+    const recorded = await stretch($("to"), isWanted);
+    if (!isWanted()) return;
+    $("status").textContent = "recorded";
+    state.recorded = recorded;
+    pause(true);
   } catch (error) {
-    none = `cannot read the recording: ${error.message}`;
+    if (isWanted()) $("status").textContent = error.message;
   }
-  if (reading !== state.readings) return;
-  $("status").textContent = recorded.length ? "recorded" : none;
-  if (!recorded.length) return;
-  state.recorded = recorded;
-  pause(true);
+}
+
+// Puts other two minutes next to them.
+async function compare() {
+  const chosen = $("with").value, isWanted = () => $("with").value === chosen && !$("other").hidden;
+  try {
+    const compared = await stretch($("with"), isWanted);
+    if (!isWanted()) return;
+    state.compared = compared;
+    drawSides();
+  } catch (error) {
+    if (isWanted()) $("with").parentNode.querySelector("output").textContent = error.message;
+  }
 }
 
 $("pause").addEventListener("click", () => pause(!state.paused));
@@ -367,19 +479,21 @@ $("time").addEventListener("input", (event) => {
 });
 $("source").addEventListener("change", (event) => {
   const isRecorded = event.target.value === "recorded";
-  $("until").hidden = !isRecorded;
+  $("until").hidden = $("other").hidden = !isRecorded;
   if (isRecorded) {
     replay();
   } else {
     state.readings += 1;
-    state.recorded = null;
+    state.recorded = state.compared = null;
     drawConnection();
     pause(false);
   }
 });
 $("to").addEventListener("change", replay);
+$("with").addEventListener("change", compare);
 $("nic").addEventListener("change", (event) => { state.nic = event.target.value; draw(); });
 window.addEventListener("resize", draw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { drawScale(); draw(); });
 setInterval(drawConnection, 1000);
 drawScale();
 connect();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::recording::Recordings;
+use rxlab_faces::report::heat;
 use rxlab_faces::web::{Access, Computed, Denied, Event, Hub, Request, Response};
 
 /// Nothing from elsewhere, no script in the page, no frame around it.
@@ -34,6 +35,7 @@ pub(super) fn answer<'a>(
             }
             (_, "/") => Response::ok("text/html; charset=utf-8", include_str!("page.html")),
             (_, "/page.css") => Response::ok("text/css; charset=utf-8", include_str!("page.css")),
+            (_, "/heat.css") => Response::ok("text/css; charset=utf-8", heat::CSS),
             (_, "/page.js") => Response::ok("text/javascript; charset=utf-8", include_str!("page.js")),
             (_, "/events") => events(request, hubs, stop),
             (_, "/recording") => json(recordings.span()),
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn only_its_own_pages_to_whom_it_knows() {
-        for path in ["/", "/page.css", "/page.js", "/events"] {
+        for path in ["/", "/page.css", "/heat.css", "/page.js", "/events"] {
             assert_eq!(status_and_headers(path, "localhost:1", None).0, 200, "{path}");
         }
         assert_eq!(status_and_headers("/../etc/passwd", "localhost:1", None).0, 404);

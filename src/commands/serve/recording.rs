@@ -62,7 +62,7 @@ fn span(global: &Global) -> Result<String> {
 fn stretch(global: &Global, to_ms: i64) -> Result<String> {
     let (mut shown, mut bytes) = (VecDeque::new(), 0);
     each(global, &ring(global)?, (to_ms.saturating_sub(STRETCH_MS), to_ms), &mut |frame| {
-        let line = json_line(&Shown { summary: frame.in_one_line(), frame: &frame })?;
+        let line = json_line(&Shown { host: None, summary: frame.in_one_line(), frame: &frame })?;
         bytes += line.len();
         shown.push_back(line);
         while bytes > STRETCH_BYTES && shown.len() > 1 {

@@ -42,6 +42,11 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    /// Name of the machine.
+    pub(in crate::commands) fn hostname(&self) -> &str {
+        &self.intervals.model.identity.hostname
+    }
+
     /// Reads again what is applied at the end of this interval.
     pub(super) fn forget_applied(&mut self) {
         self.read = None;

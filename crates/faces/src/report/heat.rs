@@ -3,6 +3,9 @@
 /// Colours of the scale, from none to most.
 pub const LEVELS: usize = 8;
 
+/// The colours `--l0` to `--l7` of pages, in light and in dark.
+pub const CSS: &str = include_str!("heat.css");
+
 /// Level of `value` on a square-root scale up to `max`, so that a hotspot spread over many CPUs remains visible.
 pub fn level(value: f64, max: f64) -> usize {
     (((value / max).max(0.0).sqrt() * LEVELS as f64) as usize).min(LEVELS - 1)

@@ -29,7 +29,7 @@ use rxlab_base::number;
 use super::document::{Document, Part};
 use super::summary::{Summary, machine};
 use super::words::{self, Tone};
-use super::{blocks_text, compare, trace};
+use super::{blocks_text, compare, heat, trace};
 use rxlab_trial::recommendation::Recommendation;
 use rxlab_trial::record::TrialRecord;
 use rxlab_trial::spec::Kind;
@@ -70,7 +70,10 @@ fn page(title: &str, body: impl FnOnce(&mut Markup)) -> String {
             m.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
             m.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
             m.leaf("title", &[], title);
-            m.element("style", &[], |m| m.fixed(include_str!("html/page.css")));
+            m.element("style", &[], |m| {
+                m.fixed(heat::CSS);
+                m.fixed(include_str!("html/page.css"));
+            });
         });
         m.element("body", &[], body);
     });
@@ -270,6 +273,7 @@ fn glyph(tone: Tone) -> &'static str {
 mod tests {
     use super::render;
     use crate::report::document::{DATA, DATA_END, Document, Part, Trial};
+    use crate::report::heat;
     use crate::report::{sample_compare, sample_interference, sample_trace};
     use rxlab_advise::doctor::diagnosed;
     use rxlab_path::sketch::Sketch;
@@ -435,9 +439,11 @@ mod tests {
     /// WCAG AA asks for 4.5 : 1 between text and its ground.
     #[test]
     fn text_contrasts_with_its_ground_in_both_schemes() {
-        let css = include_str!("html/page.css");
-        let (light, rest) = css.split_once("@media screen and (prefers-color-scheme: dark)").expect("two");
+        const DARK: &str = "@media screen and (prefers-color-scheme: dark)";
+        let (light, rest) = include_str!("html/page.css").split_once(DARK).expect("two");
         let dark = rest.split_once("* {").expect("an end").0;
+        let scale = heat::CSS.split_once(DARK).expect("two");
+        let (light, dark) = (&format!("{light}{}", scale.0), &format!("{dark}{}", scale.1));
         let mut weak = Vec::new();
         for scheme in [light, dark] {
             let colour = |name: &str| {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{blocks_text, words};
 use rxlab_trial::analysis::analyse;
 use rxlab_trial::blocks::BlocksRecord;
-use rxlab_trial::record::{MetricResult, TrialRecord};
+use rxlab_trial::record::{Better, MetricResult, TrialRecord};
 
 /// A trial, finished or not.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,6 +26,8 @@ pub struct TrialRow {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricRow {
     pub title: String,
+    /// The better direction of its values.
+    pub better: Better,
     /// The change and its interval in words.
     pub text: String,
     /// The estimate; `None` if there is none yet.
@@ -74,6 +76,7 @@ fn metric(result: &MetricResult) -> MetricRow {
     let effect = result.effect.as_ref().filter(|effect| effect.mid.is_finite());
     MetricRow {
         title: result.metric.title.clone(),
+        better: result.metric.better,
         text: effect.map_or_else(|| "not yet known".to_owned(), Effect::in_words),
         mid: effect.map(|effect| effect.mid),
         low: effect.filter(|effect| effect.has_low()).map(|effect| effect.low),

@@ -138,10 +138,10 @@ fn foot(app: &App, width: usize, look: Look) -> Line<'static> {
     let keys: &[&str] = match app.overlays.last() {
         Some(Overlay::Help) => &["Esc close"],
         Some(Overlay::Finding { .. }) => {
-            &["Esc close", "d diff of the plan", "a apply", "Tab next plan", "n next finding"]
+            &["d diff of the plan", "a apply", "Tab next plan", "n next finding", "Esc close"]
         }
         Some(Overlay::Diff { is_asked: true, .. }) => &["y yes", "any other key: no"],
-        Some(Overlay::Diff { .. }) if may_apply => &["Esc close", "a apply"],
+        Some(Overlay::Diff { .. }) if may_apply => &["a apply", "Esc close"],
         Some(Overlay::Diff { .. }) => &["Esc close"],
         None if app.ago().is_some() => &["p present", "left right time", "? keys", "q quit"],
         None if app.view == View::Findings => &["? keys", "Enter open", "f interface", "p pause", "q quit"],
@@ -149,13 +149,16 @@ fn foot(app: &App, width: usize, look: Look) -> Line<'static> {
             &["? keys", "n next finding", "s sort", "f interface", "p pause", "left right time", "q quit"]
         }
     };
+    // The last one says how to leave: it is always there.
+    const GAP: &str = "   ";
+    let (last, others) = keys.split_last().expect("each view has keys");
     let mut line = String::new();
-    for key in keys {
-        if line.chars().count() + key.chars().count() + 3 <= width {
-            line += &format!("{}{key}", if line.is_empty() { "" } else { "   " });
+    for key in others {
+        if [&line, *key, GAP, last].iter().map(|part| part.chars().count()).sum::<usize>() <= width {
+            line += &format!("{key}{GAP}");
         }
     }
-    Line::styled(line, look.faint())
+    Line::styled(line + last, look.faint())
 }
 
 /// A title with a rule to the right end.
@@ -235,18 +238,25 @@ fn overview(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame,
     let list = findings::list(app, shown, area.width.into(), look);
     let findings_height = (list.len() as u16 + 1).min(area.height / 3);
     let heat_height = heat_height(shown, area.height * 9 / 20);
-    let [heat, queues, findings] = Layout::vertical([
+    let (nics, all) = (tables::nics(app, shown), tables::queues(app, shown));
+    // Interfaces too if every queue has its row nevertheless, and programs if there is more room.
+    let needed = u16::try_from(nics.len() + all.len() + 2).unwrap_or(u16::MAX);
+    let room = area.height.saturating_sub(heat_height + findings_height);
+    let payers = payers(app, shown).filter(|_| room >= needed.saturating_add(PAYERS));
+    let [heat, queues, programs, findings] = Layout::vertical([
         Constraint::Length(heat_height),
+        if payers.is_some() { Constraint::Length(needed) } else { Constraint::Length(room) },
         Constraint::Fill(1),
         Constraint::Length(findings_height),
     ])
     .areas(area);
     heatmap(frame, heat, app, look);
-    let (nics, all) = (tables::nics(app, shown), tables::queues(app, shown));
-    // Interfaces too if every queue has its row nevertheless.
-    let needed = nics.len() + all.len() + 2;
-    let [above, below] =
-        halves(queues, if needed <= queues.height.into() { nics.len() as u16 + 1 } else { 0 });
+    if let Some((heading, rows)) = &payers {
+        let [above, below] = halves(programs, 1);
+        frame.render_widget(title(vec![Span::styled(*heading, look.strong())], area.width, look), above);
+        rows.draw(frame, below, 0, app, look);
+    }
+    let [above, below] = halves(queues, if needed <= queues.height { nics.len() as u16 + 1 } else { 0 });
     nics.draw(frame, above, 0, app, look);
     all.draw(frame, below, 0, app, look);
     let [above, below] = halves(findings, 1);
@@ -259,6 +269,22 @@ fn overview(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame,
     frame.render_widget(title(vec![Span::styled(text, look.strong())], area.width, look), above);
     frame.render_widget(Text::from(list), below);
     clickable(app, below, 0..count);
+}
+
+/// Fewest lines of a table of programs: its heading, its titles, and a program.
+const PAYERS: u16 = 3;
+
+/// The programs that lose time to receive work, as far as that is measured, with a heading.
+fn payers(app: &App, shown: &LiveFrame) -> Option<(&'static str, tables::Rows)> {
+    let measured = shown.interference.as_ref().filter(|sample| sample.victims.known().is_some());
+    let (heading, rows) = match (measured, &shown.programs) {
+        (Some(sample), _) => ("programs that lose time", tables::losers(app, sample)),
+        (None, Fact::Known(programs)) => {
+            ("programs, next to receive work first", tables::programs(app, programs))
+        }
+        (None, _) => return None,
+    };
+    (rows.len() > 0).then_some((heading, rows))
 }
 
 /// Makes each line of a list open its finding.
@@ -296,37 +322,31 @@ fn scrolled_lines(frame: &mut Frame<'_>, area: Rect, first: usize, mut lines: Ve
 
 fn lost_time(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame, look: Look) {
     let width = area.width.into();
-    let measured = shown.interference.clone().filter(|sample| sample.victims.known().is_some());
-    let rows = match (&measured, &shown.programs) {
-        (Some(sample), _) => Some(tables::losers(app, sample)),
-        (None, Fact::Known(programs)) => Some(tables::programs(app, programs)),
-        (None, _) => None,
-    };
-    let about = match (&measured, &shown.interference) {
-        (Some(sample), _) => format!(
+    let is_visible = shown.interference.as_ref().is_some_and(|sample| sample.victims.known().is_some());
+    let rows = payers(app, shown);
+    let about = match &shown.interference {
+        Some(sample) if is_visible => format!(
             "measured with eBPF over {:.1} s: CPU time as the kernel accounts it, without what receive work took, and \
              spent receiving in its own system calls",
             sample.seconds
         ),
-        (None, Some(sample)) => format!(
+        Some(sample) => format!(
             "who lost time is unknown: {}. Programs on CPUs that receive packets may lose time",
             sample.missing.as_deref().unwrap_or("eBPF was not used")
         ),
-        (None, None) if app.origin.moment != Moment::Live => {
+        None if app.origin.moment != Moment::Live => {
             "who lost time was not recorded. Programs on CPUs that received packets may have lost time"
                 .to_owned()
         }
-        (None, None) => {
-            "measuring who loses time. Programs on CPUs that receive packets may lose time".to_owned()
-        }
+        None => "measuring who loses time. Programs on CPUs that receive packets may lose time".to_owned(),
     };
     let about: Vec<Line<'_>> =
         wrap(&about, width).into_iter().map(|line| Line::styled(line, look.faint())).collect();
     let [above, below] = halves(area, about.len() as u16);
     frame.render_widget(Text::from(about), above);
     match rows {
-        Some(rows) if rows.len() > 0 => scrolled(frame, below, app, &rows, look),
-        Some(_) => {
+        Some((_, rows)) => scrolled(frame, below, app, &rows, look),
+        None if is_visible || shown.programs.known().is_some() => {
             frame.render_widget(Line::raw("no program lost or used a noticeable part of the time"), below)
         }
         None => frame.render_widget(Line::raw("no program is visible"), below),

@@ -25,9 +25,9 @@ pub struct Look {
     pub shades: bool,
 }
 
-/// From none to most: dark blue over grey to yellow, each brighter than the one before, so that they keep their order
-/// without colour vision and in greyscale.
-const HEAT: [u8; LEVELS] = [234, 17, 60, 102, 144, 179, 220, 226];
+/// From none to most, as near to the dark scale of pages (`heat::CSS`) as a palette comes: each is brighter than the one
+/// before, so that they keep their order without colour vision and in greyscale.
+const HEAT: [u8; LEVELS] = [233, 17, 18, 24, 31, 74, 153, 195];
 
 /// From none to most, without colours.
 const SHADES: [char; LEVELS] = [' ', '.', ':', '-', '=', '+', '#', '@'];

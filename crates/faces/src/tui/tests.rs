@@ -59,15 +59,15 @@ fn hot(machine: &mut Machine, seconds: u32) -> App {
     app
 }
 
-/// 128 CPUs and 64 queues, of which some get most packets, in turn.
-fn large(seconds: u32) -> App {
+/// CPUs, of which half take interrupts of a queue each; some get most packets, in turn.
+fn large(count: u32, seconds: u32) -> App {
     let mut machine = Machine::default();
     let mut app = app();
     for second in 0..seconds {
-        let cpus: Vec<u32> = (0..64).collect();
+        let cpus: Vec<u32> = (0..count / 2).collect();
         let packets: Vec<f64> =
             cpus.iter().map(|cpu| if (cpu + second) % 8 == 0 { 90_000.0 } else { 4_000.0 }).collect();
-        let sketch = Sketch::new(128).nodes(2).device("eth0", &cpus).queue_traffic("eth0", &packets);
+        let sketch = Sketch::new(count).nodes(2).device("eth0", &cpus).queue_traffic("eth0", &packets);
         let receives = |sketch: Sketch, cpu: u32| {
             let packets = packets[cpu as usize];
             sketch.receives(cpu, packets / 120_000.0, packets)
@@ -149,8 +149,24 @@ fn one_hot_cpu() {
 
 #[test]
 fn many_cpus_and_queues() {
-    for size in [(80, 24), (120, 40), (200, 60)] {
-        insta::assert_snapshot!(format!("large_{}x{}", size.0, size.1), text(&mut large(30), size));
+    for size in [(60, 15), (80, 24), (120, 40), (200, 60)] {
+        insta::assert_snapshot!(format!("large_{}x{}", size.0, size.1), text(&mut large(128, 30), size));
+    }
+    for size in [(60, 15), (80, 24), (120, 40)] {
+        insta::assert_snapshot!(format!("sixteen_{}x{}", size.0, size.1), text(&mut large(16, 30), size));
+    }
+}
+
+/// At 80 columns it was the key that was left out.
+#[test]
+fn every_screen_says_how_to_leave_it() {
+    for width in [60, 80, 120, 200] {
+        for view in View::ALL {
+            let mut app = hot(&mut Machine::default(), 3);
+            app.handle(Input::View(view));
+            let screen = text(&mut app, (width, 24));
+            assert!(screen.trim_end().ends_with("q quit"), "{screen}");
+        }
     }
 }
 
@@ -274,7 +290,7 @@ fn an_interface_at_a_time() {
 
 #[test]
 fn rows_in_another_order() {
-    let mut app = large(2);
+    let mut app = large(128, 2);
     press(&mut app, &['2']);
     let first = |app: &mut App| {
         let screen = text(app, (80, 24));
@@ -322,7 +338,7 @@ fn a_click_does_what_is_drawn_there() {
 
 #[test]
 fn the_wheel_scrolls() {
-    let mut app = large(2);
+    let mut app = large(128, 2);
     press(&mut app, &['2', 's', 's', 's']);
     point(&mut app, MouseEventKind::ScrollDown, "eth0/rx-2");
     assert_eq!(app.selected, 3);
@@ -349,7 +365,7 @@ fn colours_of_the_heatmap() {
     let shades = app.wants_shades();
     let cell = last(&mut app, Look { shades, ..COLOURED });
     assert_eq!((cell.symbol(), cell.fg), ("@", Color::Reset), "in shades");
-    let mut app = large(30);
+    let mut app = large(128, 30);
     let both = buffer(&mut app, (80, 24), COLOURED)[(8, 4)].clone();
     assert_eq!((both.symbol(), both.fg == both.bg), ("\u{258c}", false), "two CPUs a column");
 }
@@ -358,7 +374,7 @@ fn colours_of_the_heatmap() {
 fn any_size_can_be_drawn_in_any_view() {
     let mut machine =
         Machine { interference: Some(Arc::new(sample_interference::measured())), ..Machine::default() };
-    let mut apps = [app(), hot(&mut machine, 40), large(3)];
+    let mut apps = [app(), hot(&mut machine, 40), large(128, 3)];
     for app in &mut apps {
         for view in View::ALL {
             app.handle(Input::View(view));
