@@ -88,7 +88,14 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         return look::ended(&stop, predict(global, args, &source, &stop));
     }
     let (plan, proposals) = if args.setting.is_empty() {
-        let wanted = wanted(args)?;
+        let wanted = wanted(args).map_err(|error| match interface(args, &source) {
+            Some(nic) => error.hint(format!(
+                "{nic} is an interface: {} plan --nic {}",
+                global.program(),
+                sh::word(nic.as_str())
+            )),
+            None => error,
+        })?;
         let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
         let plan = made(&wanted, args, &model, &rates)?;
         (plan, doctor(&model, &rates, &global.program()).plans)
@@ -98,6 +105,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let plan = of_namespace(global, plan);
     let next = next(global, args, &plan, &proposals);
     look::ended(&stop, write(global, args, &plan, &next))
+}
+
+/// The name as an interface of the machine, if it is one: other commands take it in this place.
+fn interface(args: &Args, source: &Source) -> Option<NicName> {
+    let nic: NicName = args.name.as_deref()?.parse().ok()?;
+    source.check_nic(Some(&nic)).is_ok().then_some(nic)
 }
 
 /// Settings that fit a command line.

@@ -53,6 +53,18 @@ fn the_statistics_tables_match_the_simulation() {
     }
 }
 
+/// The figures that the README begins with are those of the table.
+#[test]
+fn the_readme_has_the_figures_of_the_table() {
+    let statistics = text("docs/statistics.md");
+    let row = part(&statistics, "false positives").lines().find(|row| row.contains("AR(1) drift"));
+    let cells: Vec<&str> = row.expect("drift").split('|').map(str::trim).collect();
+    let readme = text("README.md");
+    for figure in [cells[2], cells[6]] {
+        assert!(readme.contains(figure), "{figure} is not in the README");
+    }
+}
+
 /// Names of tests in the last column of the tables of a document that have such a column.
 fn tests_named_in(document: &str) -> Vec<String> {
     let (mut names, mut has_tests) = (Vec::new(), false);
@@ -145,7 +157,14 @@ fn the_shipped_examples_are_those_of_the_page() {
 /// Pages show captured machines as printed by the program.
 #[test]
 fn pages_show_the_output_of_the_program() {
-    let pages = [("docs/show.md", "show", 3), ("docs/doctor.md", "hotspot", 2), ("README.md", "answer", 1)];
+    let pages = [
+        ("docs/show.md", "show", 3),
+        ("docs/doctor.md", "hotspot", 2),
+        ("README.md", "answer", 1),
+        ("docs/tutorial.md", "term", 1),
+        ("docs/tutorial.md", "cause", 1),
+        ("docs/tutorial.md", "path", 1),
+    ];
     for (page, name, commands) in pages {
         let text = text(page);
         let shown = part(&text, name).trim_matches('`').trim();

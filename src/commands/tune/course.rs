@@ -353,10 +353,10 @@ impl<'a> Course<'a> {
         CommandError::after_output(written, printed)
     }
 
-    /// The sample and the trials.
+    /// What was done, the sample and the trials.
     fn document(&self, tuning: &Tuning) -> Result<Document> {
-        let mut parts: Vec<Part> =
-            self.seen.iter().cloned().map(|seen| Part::Doctor(Box::new(seen))).collect();
+        let mut parts = vec![Part::Tune(Box::new(tuning.clone()))];
+        parts.extend(self.seen.iter().cloned().map(|seen| Part::Doctor(Box::new(seen))));
         for id in tuning.choice.iter().chain(&tuning.trial) {
             parts.push(report::stored(&TrialDir::open(&self.global.state_dir, id)?)?);
         }

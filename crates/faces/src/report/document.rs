@@ -19,6 +19,7 @@ use rxlab_trial::blocks::BlocksRecord;
 use rxlab_trial::checkpoint::Checkpoint;
 use rxlab_trial::compare::Comparison;
 use rxlab_trial::record::TrialRecord;
+use rxlab_trial::tuning::Tuning;
 
 /// The content of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,6 +54,8 @@ pub enum Part {
     Interference(Box<Interference>),
     /// The summary of a timeline.
     Trace(Box<Trace>),
+    /// What `rxlab tune` did; its trials are parts of their own.
+    Tune(Box<Tuning>),
 }
 
 /// A trial with its checkpoints.
@@ -91,7 +94,7 @@ pub enum ReadError {
 }
 
 /// Schemas of everything that a report shows.
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 9] = [
     TrialRecord::SCHEMA,
     Checkpoint::SCHEMA,
     BlocksRecord::SCHEMA,
@@ -99,6 +102,7 @@ const KNOWN: [&str; 8] = [
     DoctorReport::SCHEMA,
     Interference::SCHEMA,
     Trace::SCHEMA,
+    Tuning::SCHEMA,
     Document::SCHEMA,
 ];
 
@@ -217,6 +221,7 @@ impl Document {
             DoctorReport::SCHEMA => self.add(Part::Doctor(shaped(&schema, value)?)),
             Interference::SCHEMA => self.add(Part::Interference(shaped(&schema, value)?)),
             Trace::SCHEMA => self.add(Part::Trace(shaped(&schema, value)?)),
+            Tuning::SCHEMA => self.add(Part::Tune(shaped(&schema, value)?)),
             _ => return Err(ReadError::Schema(schema)),
         }
         Ok(())

@@ -4,6 +4,8 @@
 //! the reader prefers; colour is never the only sign. The page holds its own records as data.
 
 mod axis;
+mod bars;
+mod course;
 mod doctor;
 mod effects;
 mod grid;
@@ -27,6 +29,7 @@ use rxlab_advise::doctor::DoctorReport;
 use rxlab_base::number;
 
 use super::document::{Document, Part};
+use super::findings::Answer;
 use super::summary::{Summary, machine};
 use super::words::{self, Tone};
 use super::{blocks_text, compare, heat, trace};
@@ -140,6 +143,7 @@ fn body(m: &mut Markup, document: &Document, program: Option<&str>, title: &str)
                 Part::Blocks(record) => screen(m, &blocks_text::render(record)),
                 Part::Comparison(comparison) => screen(m, &compare::text(comparison)),
                 Part::Trace(found) => screen(m, &trace::text(found)),
+                Part::Tune(tuning) => course::article(m, tuning, document),
             }
         });
     }
@@ -164,7 +168,11 @@ fn verdict(m: &mut Markup, index: usize, part: &Part, program: Option<&str>) {
             m.text(&summary.call);
         });
         m.leaf("p", &[("class", "sentence")], &typeset(&summary.sentence));
+        if let Part::Doctor(report) = part {
+            bars::cpus(m, &Answer::new(report));
+        }
         let Part::Trial(trial) = part else { return };
+        bars::means(m, &trial.record);
         let means = Some(words::before_and_after(&trial.record).join(", ")).filter(|means| !means.is_empty());
         let price = words::price(&trial.record).map(|price| format!("price: {price}"));
         for line in means.into_iter().chain(price) {

@@ -203,13 +203,13 @@ impl LiveFrame {
         self.time.get(11..19).unwrap_or(&self.time)
     }
 
-    /// The machine in one line, with the number of the most severe findings: `CPU 2 96 % receiving, 42,000 packets/s, no
+    /// The machine in one line, with the number of the most severe findings: `CPU 2: 96 % receiving, 42,000 packets/s, no
     /// drops, 1 critical finding`.
     pub fn in_one_line(&self) -> String {
         let (load, worst) = (&self.load, self.findings.iter().map(|finding| finding.severity).max());
         let busiest = load.busiest.map_or_else(
             || "no CPU".to_owned(),
-            |cpu| format!("CPU {cpu} {} receiving", percent(load.receive_time.unwrap_or_default())),
+            |cpu| format!("CPU {cpu}: {} receiving", percent(load.receive_time.unwrap_or_default())),
         );
         let findings = worst.map_or("no findings".to_owned(), |worst| {
             let same = self.findings.iter().filter(|finding| finding.severity == worst).count();

@@ -37,7 +37,7 @@ pub fn render(document: &Document, program: &str) -> String {
             Part::Trial(found) => trial(&mut out, found, program),
             Part::Doctor(report) => doctor(&mut out, report),
             Part::Interference(sample) => lost(&mut out, sample),
-            Part::Blocks(_) | Part::Comparison(_) | Part::Trace(_) => {}
+            Part::Blocks(_) | Part::Comparison(_) | Part::Trace(_) | Part::Tune(_) => {}
         }
     }
     out

@@ -3,7 +3,7 @@
 use super::document::Part;
 use super::findings::Answer;
 use super::words::{self, Tone};
-use super::{action, blocks_text, compare, interference, trace};
+use super::{action, blocks_text, compare, interference, trace, tune_text};
 use rxlab_advise::doctor::DoctorReport;
 use rxlab_base::number::{self, capitalized, grouped, share};
 use rxlab_base::units::Fact;
@@ -11,6 +11,7 @@ use rxlab_path::model::Identity;
 use rxlab_probe::Interference;
 use rxlab_probe::trace::Trace;
 use rxlab_trial::blocks::{BlocksRecord, End};
+use rxlab_trial::tuning::{End as Ended, Tuning};
 
 /// A result in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +55,7 @@ impl Summary {
             Part::Doctor(report) => doctor(report),
             Part::Interference(sample) => lost(sample),
             Part::Trace(trace) => traced(trace),
+            Part::Tune(tuning) => tuned(tuning),
         }
     }
 }
@@ -64,7 +66,7 @@ pub fn machine(part: &Part) -> Option<&Identity> {
         Part::Trial(trial) => Some(&trial.record.host),
         Part::Blocks(record) => Some(&record.host),
         Part::Doctor(report) => Some(&report.identity),
-        Part::Comparison(_) | Part::Interference(_) | Part::Trace(_) => None,
+        Part::Comparison(_) | Part::Interference(_) | Part::Trace(_) | Part::Tune(_) => None,
     }
 }
 
@@ -73,6 +75,25 @@ fn tone_of_blocks(record: &BlocksRecord) -> Tone {
         Some(End::Complete) => Tone::Neutral,
         Some(End::GuardTripped { .. }) => Tone::Bad,
         _ => Tone::Caution,
+    }
+}
+
+fn tuned(tuning: &Tuning) -> Summary {
+    let (call, tone) = match &tuning.end {
+        Ended::Helps => ("helps", Tone::Good),
+        Ended::Limited | Ended::NothingToGain => ("nothing to gain", Tone::Neutral),
+        Ended::Planned => ("planned", Tone::Neutral),
+        Ended::Unmeasurable => ("cannot tell", Tone::Caution),
+        Ended::Unproven { .. } => ("nothing proven", Tone::Caution),
+        Ended::Stopped { .. } => ("stopped", Tone::Caution),
+    };
+    let sentence = tune_text::sentence(tuning);
+    Summary {
+        heading: format!("Tuning of {}", tuning.nic),
+        name: "tune".to_owned(),
+        call: call.to_owned(),
+        sentence: format!("{}.", capitalized(sentence.trim_end_matches('.'))),
+        tone,
     }
 }
 

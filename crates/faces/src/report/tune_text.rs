@@ -45,34 +45,34 @@ pub fn stopped(record: &BlocksRecord) -> String {
     blocks_text::sentence(record).trim_end_matches('.').to_owned()
 }
 
+/// How it ended, in one sentence without a final full stop.
+pub fn sentence(tuning: &Tuning) -> String {
+    let best = tuning.best.as_deref().unwrap_or_default();
+    match &tuning.end {
+        End::Planned => "this is what it would try".to_owned(),
+        End::Limited => format!("nothing to gain: {}", tuning.limit),
+        End::Unmeasurable => format!("cannot tell: {}", tuning.limit),
+        End::NothingToGain => format!("nothing to gain: {best}"),
+        End::Unproven { why } if best.is_empty() => format!("nothing proven: {why}"),
+        End::Unproven { why } => format!("nothing proven: {best} in short slots; in pairs: {why}"),
+        End::Stopped { why } => format!("stopped: {why}"),
+        End::Helps => match &tuning.gain {
+            Some(gain) => format!("{best}. {gain}"),
+            None => best.to_owned(),
+        },
+    }
+}
+
 /// How it ended, and what to do next. `program` begins the commands.
 pub fn end(tuning: &Tuning, program: &str) -> String {
-    let best = tuning.best.as_deref().unwrap_or_default();
-    let with_gain = |best: &str| match &tuning.gain {
-        Some(gain) => format!("{best}. {gain}"),
-        None => best.to_owned(),
+    let detail = match &tuning.end {
+        End::Planned | End::Limited | End::Unmeasurable => Some("nothing was changed"),
+        End::NothingToGain | End::Unproven { .. } | End::Stopped { .. } => Some("the machine is as it was"),
+        End::Helps => None,
     };
-    let restored = "the machine is as it was";
-    let (sentence, detail) = match &tuning.end {
-        End::Planned => ("this is what it would try".to_owned(), Some("nothing was changed".to_owned())),
-        End::Limited => {
-            (format!("nothing to gain: {}", tuning.limit), Some("nothing was changed".to_owned()))
-        }
-        End::Unmeasurable => {
-            (format!("cannot tell: {}", tuning.limit), Some("nothing was changed".to_owned()))
-        }
-        End::NothingToGain => (format!("nothing to gain: {best}"), Some(restored.to_owned())),
-        End::Unproven { why } if best.is_empty() => {
-            (format!("nothing proven: {why}"), Some(restored.to_owned()))
-        }
-        End::Unproven { why } => {
-            (format!("nothing proven: {best} in short slots; in pairs: {why}"), Some(restored.to_owned()))
-        }
-        End::Stopped { why } => (format!("stopped: {why}"), Some(restored.to_owned())),
-        End::Helps => (with_gain(best), None),
-    };
+    let sentence = sentence(tuning);
     let mut out = paragraph("tune: ", &sentence);
-    out += &detail.map_or_else(String::new, |detail| paragraph("  ", &detail));
+    out += &detail.map_or_else(String::new, |detail| paragraph("  ", detail));
     let price = tuning.price.as_deref().filter(|_| tuning.end == End::Helps);
     if let Some(price) = price {
         let kept = match tuning.confirm_within_s {

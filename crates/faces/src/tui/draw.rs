@@ -73,7 +73,7 @@ fn head(app: &App, width: usize, look: Look) -> Line<'static> {
         let load = &frame.load;
         let alarm = |is_bad: bool| if is_bad { look.severity(Severity::Critical) } else { Style::new() };
         if let Some((cpu, time)) = load.busiest.zip(load.receive_time) {
-            let text = format!("CPU {cpu} {} receiving", percent(time));
+            let text = format!("CPU {cpu}: {} receiving", percent(time));
             parts.push((5, Span::styled(text, alarm(time >= 0.9))));
         }
         parts.extend(load.packets.map(|packets| (3, Span::raw(format!("{} packets/s", count(packets))))));

@@ -354,13 +354,35 @@ fn every_key_is_documented() {
     }
 }
 
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn the_page_shows_these_screens() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/top.md");
+    let mut app = captured("virtio-8cpu-1queue");
+    let overview = text(&mut app, (80, 20));
+    press(&mut app, &['n']);
+    for (name, screen) in [("overview", overview), ("finding", text(&mut app, (80, 24)))] {
+        let document = std::fs::read_to_string(path).expect("the page");
+        let (before, rest) = document.split_once(&format!("<!-- {name} -->\n")).expect("the opening mark");
+        let (_, after) = rest.split_once(&format!("<!-- end {name} -->")).expect("the closing mark");
+        let renewed = format!("{before}<!-- {name} -->\n```text\n{screen}```\n<!-- end {name} -->{after}");
+        if std::env::var_os("RXLAB_UPDATE_DOCS").is_some() {
+            std::fs::write(path, &renewed).expect("written");
+        }
+        assert!(
+            std::fs::read_to_string(path).expect("the page") == renewed,
+            "docs/top.md is stale: run make docs"
+        );
+    }
+}
+
 /// Every cell has the colours of its CPUs, brighter ones for more.
 #[test]
 fn colours_of_the_heatmap() {
     let mut app = hot(&mut Machine::default(), 90);
     let last = |app: &mut App, look| buffer(app, (80, 24), look)[(79, 5)].clone();
     let cell = last(&mut app, COLOURED);
-    assert_eq!((cell.symbol(), cell.fg), ("\u{2588}", Color::Indexed(226)));
+    assert_eq!((cell.symbol(), cell.fg), ("\u{2588}", Color::Indexed(195)));
     press(&mut app, &['g']);
     let shades = app.wants_shades();
     let cell = last(&mut app, Look { shades, ..COLOURED });

@@ -1,19 +1,18 @@
 //! Findings of a machine: the answer, then each with evidence and cause.
 
-use super::markup::{self, Markup, typeset};
-use super::{commands, figure, path, tone_class};
+use super::markup::{Markup, typeset};
+use super::{commands, path, tone_class};
 use crate::report::findings::{Answer, Fix, mark, worst_first};
 use crate::report::words::severity_tone;
 use rxlab_advise::diagnose::Finding;
 use rxlab_advise::doctor::{DoctorReport, NicQueues};
-use rxlab_base::number::{capitalized, cpus_text, percent};
+use rxlab_base::number::capitalized;
 use rxlab_setting::Setting;
 
-/// The article below its heading: the answer as the terminal has it, then everything else.
+/// The article below its heading: the answer as the terminal has it, without its picture, then everything else.
 pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&str>) {
     let answer = Answer::new(report);
     m.leaf("p", &[("class", "basis")], &typeset(&capitalized(&answer.basis)));
-    picture(m, &answer);
     m.element("dl", &[("class", "settings")], |m| {
         for fact in &answer.facts {
             m.leaf("dt", &[], &capitalized(fact.label));
@@ -50,56 +49,6 @@ fn one_fix(m: &mut Markup, fix: &Fix, has_commands: bool) {
                 .iter()
                 .for_each(|about| m.leaf("p", &[("class", "basis")], &typeset(&capitalized(about))));
         }
-    });
-}
-
-/// CPUs as bars.
-fn picture(m: &mut Markup, answer: &Answer) {
-    if answer.cpus.is_empty() {
-        answer.packets.iter().for_each(|packets| m.leaf("p", &[], &typeset(packets)));
-        return;
-    }
-    let rate = answer.packets.iter().map(|packets| format!(" {packets}.")).collect::<String>();
-    let caption = format!("Time of each CPU in receive work (dark) and in other work (light).{rate}");
-    figure(m, "CPUs", &caption, |m| {
-        m.element("div", &[("class", "effects")], |m| {
-            for bar in &answer.cpus {
-                m.element("div", &[("class", "effect bar")], |m| {
-                    m.element("div", &[("class", "what")], |m| {
-                        m.inline("span", &[("class", "title")], &cpus_text(&bar.cpus));
-                    });
-                    let words = typeset(&format!(
-                        "{}: {} in receive work, {} busy",
-                        cpus_text(&bar.cpus),
-                        percent(bar.receive),
-                        percent(bar.busy)
-                    ));
-                    m.drawing("plot", 42.0, &words, |m| {
-                        let width = |part: f64| markup::percent(part.clamp(0.0, 1.0));
-                        m.empty(
-                            "rect",
-                            &[("class", "band"), ("y", "13"), ("width", "100%"), ("height", "16")],
-                        );
-                        m.empty(
-                            "rect",
-                            &[("class", "other"), ("y", "13"), ("width", &width(bar.busy)), ("height", "16")],
-                        );
-                        m.empty(
-                            "rect",
-                            &[
-                                ("class", "lost"),
-                                ("y", "13"),
-                                ("width", &width(bar.receive)),
-                                ("height", "16"),
-                            ],
-                        );
-                    });
-                    m.element("div", &[("class", "figures")], |m| {
-                        m.inline("span", &[("class", "number")], &typeset(&percent(bar.receive)));
-                    });
-                });
-            }
-        });
     });
 }
 
