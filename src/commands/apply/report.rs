@@ -45,7 +45,7 @@ pub(in crate::commands) fn owners(global: &Global, owners: &[OtherOwner]) -> Res
 
 /// A line for each of them, and their effect; none without owners.
 pub(in crate::commands) fn owner_notes(owners: &[OtherOwner]) -> Vec<String> {
-    const EFFECT: &str = "note: they take effect again at boot, with the interface, or while they run: change the value there too";
+    const EFFECT: &str = "note: these settings take effect again at boot, with the interface, or while the program runs: change the value there too";
     let notes = owners.iter().map(|owner| format!("note: {owner}"));
     notes.chain((!owners.is_empty()).then(|| EFFECT.to_owned())).collect()
 }

@@ -64,7 +64,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 /// Returns the specification and the record of a trial that can be measured again.
 fn measurable(dir: &TrialDir) -> Result<(Spec, TrialRecord)> {
     if dir.blocks()?.is_some() {
-        let message = format!("trial {} has more than one change: none to check", dir.id());
+        let message = format!("trial {} has several changes: a checkpoint measures one", dir.id());
         return Err(CommandError::usage(message));
     }
     let record = dir.record()?;

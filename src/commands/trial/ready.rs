@@ -90,7 +90,10 @@ pub(super) fn make_candidates(
         .map_err(|why| CommandError::usage(why).hint("[[arm]] tables give candidates by hand"))?;
     let to_try: Vec<_> = made.to_try().cloned().collect();
     if let [only] = &to_try[..] {
-        let message = format!("{} has one other value to try ({}), which is no search", nic.name, only.name);
+        let message = format!(
+            "{} has only one other value to try ({}): a search compares two or more",
+            nic.name, only.name
+        );
         let next = format!("`{}` tries it", trial_of(&global.program(), &only.settings, &nic.name));
         return Err(CommandError::usage(message).hint(next));
     }

@@ -217,7 +217,7 @@ impl<'a> Course<'a> {
             return Ok(());
         }
         if self.global.json || !output::is_interactive() {
-            return Err(CommandError::usage("there is no terminal to ask on: --yes begins without asking")
+            return Err(CommandError::usage("no terminal to ask on: --yes starts without asking")
                 .hint("--dry-run shows what would be tried"));
         }
         consent::ask("Begin?")

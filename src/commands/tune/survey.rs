@@ -97,7 +97,7 @@ fn kinds(regime: Option<&Regime>, goal: Option<Goal>) -> (Vec<Searched>, Vec<Lef
         match searched(gain.knob) {
             Some(kind) => kinds.push(kind),
             None => {
-                let why = "no search of rxlab covers it; `rxlab doctor -v` says more".to_owned();
+                let why = "the search does not cover it; `rxlab doctor -v` says more".to_owned();
                 left_out.push(LeftOut { what: gain.knob.name().to_owned(), why });
             }
         }

@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
     silent: "disks, timers or RCU account for the time (softirq-not-receive), the packets may come from `lo`, or packets \
              are not counted by CPU",
     evidence: "the CPU's time, its packets/s, the time for each, the softirqs that run most often there, steal time",
-    cause: "Something does much for each packet: thousands of firewall rules one after the other, connection tracking, a \
+    cause: "Something expensive runs for each packet: thousands of firewall rules one after the other, connection tracking, a \
             BPF program, encryption, a kernel with debugging (lockdep, KASAN), an emulated CPU. Or the time is not for \
             packets.",
     remedy: "Find out what takes the time (`perf top -C N`, `rxlab trace --cpu N --out FILE`) before steering: RPS moves \
@@ -94,7 +94,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         cpu: Some(id),
         title: format!("each packet costs {us} us on CPU {id}; 1 to 10 us are usual"),
         evidence,
-        why: "something does much for each packet: firewall rules, connection tracking, BPF, encryption, a kernel with \
+        why: "something expensive runs for each packet: firewall rules, connection tracking, BPF, encryption, a kernel with \
               debugging, an emulated CPU; or the time is for something else"
             .to_owned(),
         remedy: format!(

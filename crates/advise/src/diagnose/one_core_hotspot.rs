@@ -298,7 +298,7 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
             let (number, action, rate) = (irq.irq, &irq.action, seen.rate("interrupts", rate));
             let whose = match of_another_namespace(model, rates, cpu) {
                 Some((other, _)) if other.irq == irq.irq => "a NIC's, of no interface here",
-                _ => "whose it is is not known",
+                _ => "its owner is unknown",
             };
             format!("IRQ {number} ({action}) fires {rate} times/s on CPU {cpu}: {whose}")
         })

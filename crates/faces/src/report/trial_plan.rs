@@ -54,7 +54,7 @@ fn provable(plan: &TrialPlan) -> String {
     let margin = number::share(plan.margin);
     let longer = match planned.pairs {
         Some(pairs) => format!("{margin} would take {}", number::about(plan.seconds(2 * pairs))),
-        None => format!("no time would show {margin}: too much varies"),
+        None => format!("no amount of time would show {margin}: too much varies"),
     };
     match planned.detectable {
         Some(least) if least <= plan.margin => {

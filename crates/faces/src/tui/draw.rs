@@ -280,7 +280,7 @@ fn payers(app: &App, shown: &LiveFrame) -> Option<(&'static str, tables::Rows)> 
     let (heading, rows) = match (measured, &shown.programs) {
         (Some(sample), _) => ("programs that lose time", tables::losers(app, sample)),
         (None, Fact::Known(programs)) => {
-            ("programs, next to receive work first", tables::programs(app, programs))
+            ("programs, those on receiving CPUs first", tables::programs(app, programs))
         }
         (None, _) => return None,
     };

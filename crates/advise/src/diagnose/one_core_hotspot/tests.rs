@@ -307,9 +307,7 @@ fn an_interrupt_is_of_another_namespace_only_if_packets_are_missing_and_a_nic_s(
         let (why, seen) = words(action, here);
         assert!(!why.contains("another network namespace"), "{action}: {why}");
         assert!(
-            seen.contains(&format!(
-                "IRQ 500 ({action}) fires 20,000 times/s on CPU 2: whose it is is not known"
-            )),
+            seen.contains(&format!("IRQ 500 ({action}) fires 20,000 times/s on CPU 2: its owner is unknown")),
             "{seen}"
         );
     }
