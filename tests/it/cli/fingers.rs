@@ -22,6 +22,9 @@ fn what_was_typed_and_what_is_said() {
         ("help trial run", 0, "Usage: rxlab trial run"),
         ("help --all", 0, "Exit codes:"),
         ("help exit-codes", 0, "130 interrupted"),
+        ("help settings", 0, "KNOB TARGET = VALUE"),
+        ("help environment", 0, "RXLAB_STATE_DIR"),
+        ("plan eth0", 2, "eth0 is an interface: rxlab"),
         ("help docter", 2, "nearest: doctor"),
         ("explain rps", 0, "RPS (receive packet steering)"),
         ("explain ksoftirqd", 0, "one-core-hotspot"),
@@ -75,8 +78,33 @@ fn a_plan_is_a_table_on_a_terminal_and_toml_in_a_pipe() {
     let shown = terminal.env("NO_COLOR", "1").exits(0);
     let words = one_line(&shown);
     assert!(words.contains("SETTING RISK UPKEEP WHY rps eth0/rx-0 = 2-3 safe medium"), "{shown}");
-    assert!(words.contains("next: rxlab ") && words.contains("-o plan.toml"), "{shown}");
+    assert!(words.contains("trial run --set 'rps eth0/rx-0 = 2-3'"), "{shown}");
     assert!(!words.contains("schema ="), "{shown}");
+}
+
+/// Doctor, its -v, plan and apply once offered four commands for the same fix.
+#[test]
+fn each_step_of_a_fix_has_one_next_command() {
+    let tree = Tree::new();
+    let hot = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
+    // Long commands continue on the next line.
+    let joined = |shown: &str| one_line(shown).replace("\\ ", "");
+    let on_terminal = |command: &Command| joined(&on_a_terminal(command).env("NO_COLOR", "1").exits(0));
+    for full in [&["doctor", "--snapshot", hot][..], &["doctor", "-v", "--snapshot", hot]] {
+        let shown = joined(&rxlab(&tree.state(), full).exits(1));
+        assert!(shown.contains(" tune --nic eth0") && !shown.contains("trial run"), "{shown}");
+    }
+    let mut plan = rxlab(&tree.state(), &["plan", "rps", "--snapshot", hot]);
+    let shown = on_terminal(&plan);
+    assert!(shown.contains(" tune --nic eth0") && !shown.contains("trial run"), "{shown}");
+    let file = tree.path().join("rps.toml");
+    plan.arg("-o").arg(&file);
+    let shown = on_terminal(&plan);
+    assert!(shown.contains(&format!("trial run --plan {} --live --nic eth0", file.display())), "{shown}");
+    // Quotes within the words of a terminal's command are not passed on.
+    let plan = tree.file("mine.toml", "name = \"mine\"\n[[setting]]\nset = \"rps eth0/rx-0 = 2-3\"\n");
+    let shown = on_terminal(&tree.command(&["apply", &plan, "--dry-run"]));
+    assert!(shown.contains(&format!(" apply {plan} --confirm 60s")), "{shown}");
 }
 
 #[test]

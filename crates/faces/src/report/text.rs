@@ -183,8 +183,7 @@ const AFTER_FIGURES: [&str; 12] = ["%", "ns", "us", "ms", "s", "min", "h", "B", 
 /// True if a word is the unit of the figure at the end of the text before it.
 fn is_unit(before: &str, word: &str) -> bool {
     let unit = word.trim_end_matches(['.', ',', ';', ':', ')', ']']);
-    before.ends_with(|c: char| c.is_ascii_digit())
-        && (AFTER_FIGURES.contains(&unit) || unit.ends_with("/s") || unit.starts_with('%'))
+    before.ends_with(|c: char| c.is_ascii_digit()) && (AFTER_FIGURES.contains(&unit) || unit.ends_with("/s"))
 }
 
 /// Words; units stay with their figure: `51 %`, `6,239 packets/s` and `[-53, -49]` are never split.
@@ -219,8 +218,9 @@ fn push(lines: &mut [String], text: &str) {
 /// Splits a word longer than `room` columns.
 fn split_long(word: &str, room: usize) -> (String, String) {
     let head: String = word.chars().take(room).collect();
-    let cut = head.rfind(',').map_or(head.len(), |comma| comma + 1);
-    (word[..cut].to_owned(), word[cut..].to_owned())
+    // A comma of a figure with a unit is in a number.
+    let cut = head.rfind(' ').or(head.rfind(',')).map_or(head.len(), |at| at + 1);
+    (word[..cut].trim_end().to_owned(), word[cut..].trim_start().to_owned())
 }
 
 #[cfg(test)]
@@ -252,6 +252,7 @@ mod tests {
             wrap("costs 157 us, 6,239 packets/s; 7 idle", 17),
             ["costs 157 us,", "6,239 packets/s;", "7 idle"]
         );
+        assert_eq!(wrap("1,234 packets/s", 10), ["1,234", "packets/s"], "not within the number");
         assert_eq!(wrap("", 3), [""]);
     }
 

@@ -236,16 +236,24 @@ fn heat_height(shown: &LiveFrame, most: u16) -> u16 {
 
 fn overview(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame, look: Look) {
     let list = findings::list(app, shown, area.width.into(), look);
-    let findings_height = (list.len() as u16 + 1).min(area.height / 3);
+    let mut findings_height = (list.len() as u16 + 1).min(area.height / 3);
     let heat_height = heat_height(shown, area.height * 9 / 20);
     let (nics, all) = (tables::nics(app, shown), tables::queues(app, shown));
-    // Interfaces too if every queue has its row nevertheless, and programs if there is more room.
+    // Interfaces too if every queue has its row nevertheless; with more room programs, then the evidence of a finding.
     let needed = u16::try_from(nics.len() + all.len() + 2).unwrap_or(u16::MAX);
-    let room = area.height.saturating_sub(heat_height + findings_height);
+    let mut room = area.height.saturating_sub(heat_height + findings_height);
     let payers = payers(app, shown).filter(|_| room >= needed.saturating_add(PAYERS));
+    let payers_height = payers.as_ref().map_or(0, |(_, rows)| (rows.len() as u16 + 2).min(room - needed));
+    let evidence = evidence(app, shown, area.width.into(), look);
+    let free = room.saturating_sub(needed.saturating_add(payers_height));
+    let added = evidence.len() as u16 + 1;
+    let evidence = if evidence.is_empty() || free < added { Vec::new() } else { evidence };
+    if !evidence.is_empty() {
+        (findings_height, room) = (findings_height + added, room - added);
+    }
     let [heat, queues, programs, findings] = Layout::vertical([
         Constraint::Length(heat_height),
-        if payers.is_some() { Constraint::Length(needed) } else { Constraint::Length(room) },
+        Constraint::Length(if payers.is_some() { needed } else { room }),
         Constraint::Fill(1),
         Constraint::Length(findings_height),
     ])
@@ -261,14 +269,26 @@ fn overview(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame,
     all.draw(frame, below, 0, app, look);
     let [above, below] = halves(findings, 1);
     let count = app.findings(shown).len();
-    let more = count.saturating_sub(below.height.into());
+    let more = if evidence.is_empty() { count.saturating_sub(below.height.into()) } else { 0 };
     let mut text = if count == 0 { "findings".to_owned() } else { plural(count, "finding") };
     if more > 0 {
         text += &format!(", {more} below");
     }
     frame.render_widget(title(vec![Span::styled(text, look.strong())], area.width, look), above);
-    frame.render_widget(Text::from(list), below);
-    clickable(app, below, 0..count);
+    let listed = (list.len() as u16).min(below.height);
+    let [list_area, evidence_area] =
+        halves(below, if evidence.is_empty() { below.height } else { listed + 1 });
+    frame.render_widget(Text::from(list), list_area);
+    frame.render_widget(Text::from(evidence), evidence_area);
+    clickable(app, list_area, 0..count);
+}
+
+/// The evidence, cause and plans of the first finding, without its title; none without findings.
+fn evidence(app: &App, shown: &LiveFrame, width: usize, look: Look) -> Vec<Line<'static>> {
+    let Some(first) = app.findings(shown).into_iter().next() else { return Vec::new() };
+    let plans: Vec<_> = shown.plans.iter().filter(|plan| plan.addresses(first)).collect();
+    let title = findings::title_lines(first, width);
+    findings::whole(first, &plans, 0, width, look).split_off(title)
 }
 
 /// Fewest lines of a table of programs: its heading, its titles, and a program.

@@ -43,8 +43,7 @@ pub(super) fn whole(
     width: usize,
     look: Look,
 ) -> Vec<Line<'static>> {
-    let title = format!("{} {}", mark(finding.severity), headline(finding));
-    let mut lines: Vec<Line<'static>> = wrap(&title, width)
+    let mut lines: Vec<Line<'static>> = title(finding, width)
         .into_iter()
         .map(|line| Line::styled(line, look.severity(finding.severity)))
         .collect();
@@ -74,6 +73,15 @@ pub(super) fn whole(
     }
     labelled(&mut lines, "rule", &format!("`rxlab explain {}`", finding.id), width, look);
     lines
+}
+
+/// Lines that the title of a finding takes.
+pub(super) fn title_lines(finding: &Finding, width: usize) -> usize {
+    title(finding, width).len()
+}
+
+fn title(finding: &Finding, width: usize) -> Vec<String> {
+    wrap(&format!("{} {}", mark(finding.severity), headline(finding)), width)
 }
 
 fn headline(finding: &Finding) -> String {

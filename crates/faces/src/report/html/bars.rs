@@ -2,7 +2,6 @@
 
 use super::markup::{self, Markup, typeset};
 use crate::report::findings::{Answer, Bar};
-use crate::report::words;
 use rxlab_base::number::{capitalized, cpus_text, percent, value};
 use rxlab_trial::outcome;
 use rxlab_trial::record::TrialRecord;
@@ -75,5 +74,6 @@ pub(super) fn means(m: &mut Markup, record: &TrialRecord) {
         Row { title: capitalized(title), words, parts: vec![(class, mean / most)], figure }
     };
     rows(m, &[row("before", "lane a", before), row("after", "lane b", after)]);
-    m.leaf("p", &[("class", "basis")], &typeset(&format!("{}.", words::metric(&primary.metric))));
+    let caption = format!("{}, mean of the slots.", capitalized(&primary.metric.title));
+    m.leaf("p", &[("class", "basis")], &typeset(&caption));
 }
