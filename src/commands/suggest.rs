@@ -31,6 +31,7 @@ pub(super) fn suggest(error: &mut clap::Error, root: &Command, arguments: impl I
     match error.kind() {
         ErrorKind::InvalidSubcommand => subcommand(error, root, &arguments),
         ErrorKind::UnknownArgument => option(error, root, &arguments),
+        ErrorKind::ValueValidation => file(error, root, &arguments),
         // clap's usage has each option with a value from the environment as required.
         ErrorKind::MissingRequiredArgument => {
             let usage = leads_to(root, &arguments, "").clone().render_usage();
@@ -58,9 +59,35 @@ fn subcommand(error: &mut clap::Error, root: &Command, arguments: &[String]) {
         .filter(|name| strsim::osa_distance(typed, name) <= EDITS.min(typed.len() / 2 + 1))
         .map(str::to_owned)
         .collect();
-    if !near.is_empty() {
+    if near.is_empty() {
+        advise(error, "`rxlab help` lists the commands".to_owned());
+    } else {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
     }
+}
+
+/// Adds a line of advice, in place of clap's own.
+fn advise(error: &mut clap::Error, advice: String) {
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(advice)]));
+}
+
+/// Names the option of a file that stands in the place of an interface.
+fn file(error: &mut clap::Error, root: &Command, arguments: &[String]) {
+    let (Some(ContextValue::String(arg)), Some(ContextValue::String(typed))) =
+        (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+    else {
+        return;
+    };
+    let has_snapshot = has_option(leads_to(root, arguments, typed), "snapshot");
+    if arg == "[NIC]" && typed.contains(['/', '.']) && has_snapshot {
+        let advice = format!("a recorded machine needs its option: --snapshot {typed}");
+        advise(error, advice);
+    }
+}
+
+fn has_option(command: &Command, long: &str) -> bool {
+    let mut visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    visible.any(|arg| arg.get_long() == Some(long))
 }
 
 /// Names the option that was meant.
@@ -75,8 +102,13 @@ fn option(error: &mut clap::Error, root: &Command, arguments: &[String]) {
         // That it could be passed as a value does not help here.
         error.remove(ContextKind::Suggested);
     } else if !typed.starts_with('-') && command.get_name() == "plan" {
-        let advice = format!("an interface needs its option: --nic {typed}");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(advice)]));
+        advise(error, format!("an interface needs its option: --nic {typed}"));
+    } else if ["--snapshot", "--at"].contains(&typed.as_str()) {
+        advise(
+            error,
+            "a recorded machine can be neither measured nor changed: run this on the machine itself"
+                .to_owned(),
+        );
     }
     let usage = command.clone().render_usage();
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
@@ -84,12 +116,8 @@ fn option(error: &mut clap::Error, root: &Command, arguments: &[String]) {
 
 /// Our long option of the meaning that `typed` has elsewhere.
 fn synonym(command: &Command, typed: &str) -> Option<&'static str> {
-    let has = |ours: &&&str| {
-        let mut visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
-        visible.any(|arg| arg.get_long() == Some(**ours))
-    };
     let rows = SYNONYMS.iter().filter(|(theirs, _)| theirs.contains(&typed));
-    rows.flat_map(|(_, ours)| ours.iter()).find(has).copied()
+    rows.flat_map(|(_, ours)| ours.iter()).find(|ours| has_option(command, ours)).copied()
 }
 
 #[cfg(test)]
@@ -127,6 +155,11 @@ mod tests {
             ("rxlab --json trial rnu", "subcommand exists: 'run'"),
             ("rxlab trial lst", "'list'"),
             ("rxlab plan rps eth0", "--nic eth0"),
+            ("rxlab doctor web1.tar.zst/x", "--snapshot web1.tar.zst/x"),
+            ("rxlab doctor ./web1.tar.zst", "--snapshot ./web1.tar.zst"),
+            ("rxlab tune --snapshot web1.tar.zst", "run this on the machine itself"),
+            ("rxlab apply a.toml --snapshot web1.tar.zst", "run this on the machine itself"),
+            ("rxlab why", "`rxlab help` lists the commands"),
         ] {
             let said = said(typed);
             assert!(said.contains(meant), "{typed}: {said}");

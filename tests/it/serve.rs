@@ -127,6 +127,11 @@ fn a_browser_shows_what_the_machine_does() {
     });
     assert_eq!(browser.text("#status"), "live");
     assert!(browser.text("#summary").starts_with("CPU "), "{}", browser.text("#summary"));
+    // Which host it is, and how it is, in one sentence.
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned();
+    assert_eq!(browser.text("#host"), host);
+    assert_eq!(browser.value("document.title"), format!("{host} - rxlab"));
+    assert!(!browser.text("#state").is_empty());
     browser.click("#heat-title ~ details summary");
     browser.wait_for_text("#cpus", |text| text.contains("receive time"));
     wait_for("some intervals", || browser.value("intervals().length").as_u64() > Some(5));
@@ -175,6 +180,20 @@ fn a_browser_goes_through_a_recording() {
     assert!(browser.text("#path").contains("eth0 rx-0"), "{}", browser.text("#path"));
     browser.choose("time", "0", "input");
     assert_eq!(browser.text("#clock"), "08:03:00");
+    // Two other minutes next to these.
+    assert_eq!(browser.text("#sides"), "");
+    browser.choose("with", "1800000125000", "change");
+    browser.wait_for_text("#sides", |text| text.contains("2027-01-15 08:00:06 to 08:02:05 UTC"));
+    assert!(browser.text("#sides").contains("08:03:00 to 08:04:59 UTC"), "{}", browser.text("#sides"));
+    // No part of the page is wider than a phone.
+    for (width, dark) in [(390, false), (768, true), (1280, false), (1920, false)] {
+        browser.look_as(width, 900, dark);
+        wait_for("the width", || {
+            browser.value("document.documentElement.scrollWidth").as_u64() <= Some(width.into())
+        });
+        let scrolled = "[...document.querySelectorAll('#path, #sides')].filter(one => one.scrollWidth > one.clientWidth + 1).length";
+        assert_eq!(browser.value(scrolled), 0, "{width}");
+    }
     assert_eq!(browser.errors(), Vec::<Value>::new());
     if let Some(axe) = require::axe() {
         assert_eq!(browser.barriers(&axe), [""; 0]);

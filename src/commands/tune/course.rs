@@ -12,7 +12,7 @@ use crate::commands::trial::{self, Conduct, conduct, presample};
 use crate::commands::{Global, apply, files, look, machine, output, report};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::doctor::DoctorReport;
-use rxlab_base::units::NicName;
+use rxlab_base::units::{NicName, rfc3339};
 use rxlab_faces::report::document::{Document, Part};
 use rxlab_faces::report::{html, tune_text};
 use rxlab_load::Protocol;
@@ -88,7 +88,7 @@ impl<'a> Course<'a> {
             self.args.allow_reset,
         )?;
         let Survey { report, nic, limit, way, candidates, left_out } = found;
-        self.seen = Some(report);
+        self.seen = Some(DoctorReport { taken: Some(rfc3339(jiff::Timestamp::now())), ..report });
         let tuning = self.tuning.insert(Tuning { limit, left_out, ..Tuning::new(nic.clone()) });
         tuning.end = match way {
             Way::Open if candidates.is_empty() => End::Limited,

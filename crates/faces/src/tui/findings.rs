@@ -67,7 +67,9 @@ pub(super) fn whole(
             labelled(&mut lines, "", &format!("predicted: {prediction}"), width, look);
         }
         proposal.plan.notes.iter().for_each(|note| labelled(&mut lines, "", note, width, look));
-        if let Some(next) = &proposal.next {
+        // One search may try several plans.
+        let is_told = plans[..number].iter().any(|earlier| earlier.next == proposal.next);
+        if let Some(next) = proposal.next.as_ref().filter(|_| !is_told) {
             labelled(&mut lines, "try", next, width, look);
         }
     }
