@@ -64,7 +64,7 @@ use crate::error::{CommandError, Kind, Result};
 use rxlab_base::grammar::sh;
 use rxlab_sys::await_children;
 
-/// Find the CPU that is drowning in network receive work, try a fix on the live machine, keep it only if
+/// Find the CPU that is overloaded with network receive work, try a fix on the live machine, keep it only if
 /// it is proven to help.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 80, disable_help_subcommand = true)]

@@ -115,6 +115,25 @@ fn a_screen_ends_with_its_terminal() {
     wait_for("the end", || mentioning(state.path()).is_empty());
 }
 
+/// The answer and the screen, as terminals of three sizes show them.
+#[test]
+fn terminals_of_three_sizes() {
+    require::needs!(tmux);
+    let (tree, program) = (env!("CARGO_MANIFEST_DIR"), env!("CARGO_BIN_EXE_rxlab"));
+    for (columns, rows) in [(60, 15), (80, 24), (120, 40)] {
+        for (command, last) in [("doctor", "more   rxlab doctor -v"), ("top", "q quit")] {
+            let terminal = Terminal::start(columns, rows);
+            let snapshot = "fixtures/hosts/virtio-8cpu-1queue/host.tar.zst";
+            terminal.enter(&format!("cd '{tree}'; clear; '{program}' {command} --snapshot {snapshot}"));
+            terminal.wait_for(last);
+            if command == "doctor" {
+                terminal.wait_for("ready>");
+            }
+            insta::assert_snapshot!(format!("{command}_{columns}x{rows}"), terminal.screen());
+        }
+    }
+}
+
 #[test]
 fn a_snapshot_is_walked_through_by_keys() {
     require::needs!(tmux);
@@ -124,7 +143,7 @@ fn a_snapshot_is_walked_through_by_keys() {
         terminal.enter(&format!("{}; echo ended=$?", top_of_snapshot(state.path())));
         for part in [
             "receive time of each CPU",
-            "CPU 2 98 %",
+            "CPU 2: 98 %",
             "eth0/rx-0",
             "!! eth0: CPU 2 is full: it receives all packets",
         ] {

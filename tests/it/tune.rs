@@ -143,7 +143,7 @@ fn a_dry_run_shows_the_plan_and_changes_nothing() {
     assert!(!stage.directory.path().join("state/trials").exists(), "no record either");
     stage.is_restored();
     // There is no terminal to ask on.
-    stage.tune(&["--goal", "cpu"]).says(2, "--yes begins without asking");
+    stage.tune(&["--goal", "cpu"]).says(2, "--yes starts without asking");
     stage.is_restored();
 }
 
