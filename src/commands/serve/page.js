@@ -291,26 +291,28 @@ function drawTrials(trials) {
     ...(trial.metrics.length ? [strips(trial)] : []))));
 }
 
-// The intervals of a trial's metrics on one axis of changes from A to B, with the margin as a band. Places are percent of the
-// width, so that labels keep their size.
+// The intervals of a trial's metrics on one axis of changes from A to B, with the margin as a band. Half and double are equally
+// far from 0, as in reports. Places are percent of the width, so that labels keep their size.
 function strips(trial) {
   const ends = trial.metrics.flatMap((one) => [one.low, one.mid, one.high]).filter((one) => one !== null);
-  const reach = Math.min(1, Math.max(3 * trial.margin, ...ends.map(Math.abs)) * 1.1);
-  const x = (value) => `${(2 + 96 * (Math.max(-reach, Math.min(reach, value)) + reach) / (2 * reach)).toFixed(2)}%`;
-  const wide = `${(96 * trial.margin / reach).toFixed(2)}%`;
-  const ground = () => [drawn("rect", { class: "band", x: x(-trial.margin), y: 0, width: wide, height: 28 }),
+  const log = (value) => Math.log1p(Math.max(-0.99, value));
+  const reach = Math.max(3 * log(trial.margin), ...ends.map((end) => Math.abs(log(end)))) * 1.1;
+  const place = (at) => 2 + 96 * (Math.max(-reach, Math.min(reach, at)) + reach) / (2 * reach);
+  const x = (value) => `${place(log(value)).toFixed(2)}%`;
+  const band = log(trial.margin);
+  const ground = () => [drawn("rect", { class: "band", x: `${place(-band).toFixed(2)}%`, y: 0, width: `${(place(band) - place(-band)).toFixed(2)}%`, height: 28 }),
     drawn("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: 28 })];
   const rows = trial.metrics.map((one) => {
     const svg = drawn("svg", { role: "img", "aria-label": `${one.title} ${one.text}` }, ...ground());
     if (one.mid !== null) {
-      svg.append(drawn("line", { class: "interval", x1: x(one.low === null ? -reach : one.low), x2: x(one.high === null ? reach : one.high), y1: 14, y2: 14 }),
+      svg.append(drawn("line", { class: "interval", x1: one.low === null ? "0%" : x(one.low), x2: one.high === null ? "100%" : x(one.high), y1: 14, y2: 14 }),
         drawn("circle", { class: "mean", cx: x(one.mid), cy: 14, r: 4 }));
     }
-    const better = one.better === "higher" ? "higher is better \u2192" : "\u2190 lower is better";
+    const better = one.better === "higher" ? "higher is better: to the right" : "lower is better: to the left";
     return element("div", { class: "effect" }, element("div", null, element("span", null, `${one.title} ${one.text}`), element("small", null, better)), svg);
   });
-  const ticks = [-reach, -reach / 2, 0, reach / 2, reach].map((value, index) => drawn("text", { class: "faint axis-text", x: x(value), y: 13,
-    "text-anchor": ["start", "middle", "middle", "middle", "end"][index] }, `${value > 0 ? "+" : ""}${(value * 100).toFixed(reach < 0.1 ? 1 : 0)} %`));
+  const ticks = [-reach, -reach / 2, 0, reach / 2, reach].map((at, index) => drawn("text", { class: "faint axis-text", x: `${place(at).toFixed(2)}%`, y: 13,
+    "text-anchor": ["start", "middle", "middle", "middle", "end"][index] }, `${at > 0 ? "+" : ""}${(Math.expm1(at) * 100).toFixed(reach < 0.1 ? 1 : 0)} %`));
   const axis = element("div", { class: "effect" }, element("small", null, "change from A to B; band: the margin"),
     drawn("svg", { class: "axis", "aria-hidden": "true" }, ...ticks));
   return element("div", null, ...rows, axis);
