@@ -327,7 +327,10 @@ fn predict(global: &Global, args: &Args, source: &Source, stop: &AtomicBool) -> 
         let plan = report.plans.pop().ok_or_else(|| no_file(path, &report.reasons))?;
         return written(global, args, path, &of_namespace(global, plan));
     }
-    output::print(global, &report, || forecast::text(&report))
+    let next = doctor(&model, &rates, &global.program()).plans.into_iter().find_map(|proposal| proposal.next);
+    let next = next.filter(|_| output::is_interactive());
+    let next = next.map_or_else(String::new, |next| command_lines("next: ", &next));
+    output::print(global, &report, || forecast::text(&report) + &next)
 }
 
 /// Returns the requested plans, the widest last, and the reasons why others are missing.

@@ -145,7 +145,7 @@ fn a_snapshot_is_walked_through_by_keys() {
             "receive time of each CPU",
             "CPU 2: 98 %",
             "eth0/rx-0",
-            "!! eth0: CPU 2 is full: it receives all packets",
+            "!! CPU 2 is full: it receives all packets",
         ] {
             terminal.wait_for(part);
         }
@@ -168,7 +168,7 @@ fn a_snapshot_is_walked_through_by_keys() {
         terminal.wait_for("plan rps");
         terminal.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
         terminal.press(&["Escape", "1"]);
-        terminal.wait_for("!! eth0: CPU 2 is full: it receives all packets");
+        terminal.wait_for("!! CPU 2 is full: it receives all packets");
         terminal.press(&["q"]);
         terminal.wait_for("ended=0");
         terminal.wait_for_restored();
@@ -188,7 +188,7 @@ fn a_snapshot_is_walked_through_with_the_mouse() {
     terminal.point(left, "PACKETS/s");
     terminal.wait_for("PACKETS/s v");
     terminal.point(left, "1 Overview");
-    terminal.wait_for("!! eth0: CPU 2 is full");
+    terminal.wait_for("!! CPU 2 is full");
     terminal.point(left, "!! eth0");
     terminal.wait_for("headroom: 1.0x");
     terminal.point(wheel_down, "seen");

@@ -197,6 +197,12 @@ function drawPath(frame) {
   $("path").replaceChildren(svg, ...rest);
 }
 
+// The title of a finding, after its interface unless it names that itself.
+function headline(finding) {
+  const isNamed = !finding.nic || finding.title.split(/[ /;,]/).includes(finding.nic);
+  return isNamed ? finding.title : `${finding.nic}: ${finding.title}`;
+}
+
 // A plan: what it sets and why, and the command that tries it.
 function drawPlan(plan, finding, open) {
   const key = `${finding} ${plan.name}`;
@@ -218,8 +224,7 @@ function drawFindings(frame) {
   }
   const open = new Set([...$("findings").querySelectorAll("details[open]")].map((one) => one.dataset.key));
   $("findings").replaceChildren(...found.map((finding) => {
-    const nic = finding.nic ? `${finding.nic}: ` : "";
-    const key = `${finding.id} ${nic}${finding.cpu}`;
+    const key = `${finding.id} ${finding.nic} ${finding.cpu}`;
     const plans = frame.plans.filter((plan) => finding.plans && finding.plans.includes(plan.name) &&
       (!finding.nic || plan.nic === finding.nic));
     const details = element("details", { "data-key": key },
@@ -229,7 +234,7 @@ function drawFindings(frame) {
       ...(plans.length ? plans.map((plan) => drawPlan(plan, key, open)) : [element("p", null, finding.remedy)]));
     details.open = open.has(key);
     return element("article", { class: finding.severity },
-      element("h3", null, element("span", null, `${SEVERITY[finding.severity]} ${finding.severity}`), ` ${nic}${finding.title}`), details);
+      element("h3", null, element("span", null, `${SEVERITY[finding.severity]} ${finding.severity}`), ` ${headline(finding)}`), details);
   }));
 }
 
@@ -341,7 +346,7 @@ function drawSides() {
 function sentence(frame) {
   const order = ["critical", "warning", "note"];
   const worst = [...frame.findings].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity))[0];
-  if (worst && worst.severity !== "note") return `${worst.nic ? `${worst.nic}: ` : ""}${worst.title}`;
+  if (worst && worst.severity !== "note") return headline(worst);
   return frame.refused ? `no verdict: ${frame.refused}` : frame.verdict;
 }
 

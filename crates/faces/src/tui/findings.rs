@@ -86,9 +86,11 @@ fn title(finding: &Finding, width: usize) -> Vec<String> {
     wrap(&format!("{} {}", mark(finding.severity), headline(finding)), width)
 }
 
+/// The title, after its interface unless it names that itself.
 fn headline(finding: &Finding) -> String {
-    let nic = finding.nic.as_ref().map_or(String::new(), |nic| format!("{nic}: "));
-    nic + &finding.title
+    let is_named = |nic: &str| finding.title.split([' ', '/', ';', ',']).any(|word| word == nic);
+    let nic = finding.nic.as_ref().filter(|nic| !is_named(nic.as_str()));
+    nic.map_or_else(String::new, |nic| format!("{nic}: ")) + &finding.title
 }
 
 fn labelled(lines: &mut Vec<Line<'static>>, label: &str, text: &str, width: usize, look: Look) {

@@ -321,7 +321,7 @@ fn a_click_does_what_is_drawn_there() {
         shows(&mut app, then);
     }
     click(&mut app, "Overview");
-    click(&mut app, "!! eth0: CPU 2");
+    click(&mut app, "!! CPU 2");
     shows(&mut app, "Esc close");
     assert_eq!((app.view, app.overlays.len()), (View::Findings, 1));
     let open = text(&mut app, (80, 24));
@@ -329,7 +329,7 @@ fn a_click_does_what_is_drawn_there() {
     assert_eq!(text(&mut app, (80, 24)), open, "the list below it is not reached");
     click(&mut app, "Findings");
     assert_eq!(app.overlays.len(), 0);
-    click(&mut app, "!! eth0: CPU 2");
+    click(&mut app, "!! CPU 2");
     assert_eq!(app.overlays.len(), 1);
     press(&mut app, &['m']);
     shows(&mut app, "mouse off");

@@ -55,7 +55,7 @@ pub(super) fn cpus(m: &mut Markup, answer: &Answer) {
     };
     rows(m, &answer.cpus.iter().map(row).collect::<Vec<_>>());
     let rate = answer.packets.iter().map(|packets| format!(" {packets}.")).collect::<String>();
-    let caption = format!("Time of each CPU in receive work (dark) and in other work (light).{rate}");
+    let caption = format!("Time of each CPU in receive work (strong) and in other work (faint).{rate}");
     m.leaf("p", &[("class", "basis")], &typeset(&caption));
 }
 
