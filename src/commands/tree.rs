@@ -19,8 +19,11 @@ const GROUPS: [(&str, &str); 7] = [
 /// What is behind the short help.
 const MORE: &str = "More: rxlab help COMMAND | --all | settings | environment | exit-codes";
 
-/// Topics of `rxlab help` other than commands, each with its text.
-pub(super) const TOPICS: [(&str, fn() -> String); 3] =
+/// A topic of `rxlab help` that is not a command, and its text.
+pub(super) type Topic = (&'static str, fn() -> String);
+
+/// All topics.
+pub(super) const TOPICS: [Topic; 3] =
     [("settings", settings), ("environment", environment), ("exit-codes", exit_codes)];
 
 /// Forms of a setting, as `--set` and plans take them.
