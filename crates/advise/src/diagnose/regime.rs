@@ -25,7 +25,8 @@ use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, baseline, busy, carrier, full_link, loopback_share, lost, queue_packets, received, receiving, tier,
+    LOST, TRAFFIC, baseline, busy, carrier, full_link, loopback_share, lost, queue_packets, received,
+    receiving, tier,
 };
 use rxlab_path::model::{CpuRates, Model, Rates, RxQueue};
 
