@@ -189,7 +189,7 @@ fn a_snapshot_is_walked_through_with_the_mouse() {
     terminal.wait_for("PACKETS/s v");
     terminal.point(left, "1 Overview");
     terminal.wait_for("!! CPU 2 is full");
-    terminal.point(left, "!! eth0");
+    terminal.point(left, "!! CPU 2");
     terminal.wait_for("headroom: 1.0x");
     terminal.point(wheel_down, "seen");
     wait_for("the end of the text", || !terminal.screen().contains("seen "));
