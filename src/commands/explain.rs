@@ -87,7 +87,6 @@ fn nearest(id: &str) -> Vec<&'static str> {
 mod tests {
     use super::{list, nearest, text, unknown};
     use rxlab_advise::diagnose::RULES;
-    use rxlab_faces::report::printed::RulesReport;
     use rxlab_faces::report::text::plain;
 
     #[test]
