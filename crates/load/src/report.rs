@@ -46,7 +46,7 @@ impl Percentile {
     pub(super) const ALL: [Self; 5] = [Self::P50, Self::P90, Self::P99, Self::P999, Self::Max];
 
     /// As a quantile, 0 to 1.
-    fn quantile(self) -> f64 {
+    pub(super) fn quantile(self) -> f64 {
         match self {
             Self::P50 => 0.5,
             Self::P90 => 0.9,

@@ -69,14 +69,21 @@ pub(super) fn add(sum: &mut Vec<Second>, more: &[Second]) {
 /// Columns of [`csv`]; latency in microseconds, empty where it is unknown.
 const COLUMNS: &str = "at_s,seconds,requests,sent,errors,rate,p50_us,p90_us,p99_us,p99_9_us,max_us,mean_us\n";
 
+/// Requests beyond a percentile with fewer of which a column leaves it out: it is the maximum under another name, and a column
+/// has no room for a mark.
+const TOLD: f64 = 10.0;
+
 /// The seconds as comma-separated values, with a head.
 pub fn csv(series: &[Second]) -> String {
     let mut text = COLUMNS.to_owned();
     for Second { at, seconds, requests, sent, errors, rate, latency_us } in series {
         text += &format!("{at:.3},{seconds:.3},{requests},{sent},{errors},{rate:.3}");
-        for value in
-            Percentile::ALL.map(|percentile| latency_us.get(percentile)).into_iter().chain([latency_us.mean])
-        {
+        let is_told = |percentile: Percentile| {
+            let beyond = *requests as f64 * (1.0 - percentile.quantile()) + 1e-6;
+            percentile == Percentile::Max || beyond >= TOLD
+        };
+        let value = |percentile: Percentile| latency_us.get(percentile).filter(|_| is_told(percentile));
+        for value in Percentile::ALL.map(value).into_iter().chain([latency_us.mean]) {
             text += &value.map_or_else(|| ",".to_owned(), |us| format!(",{us:.3}"));
         }
         text.push('\n');
