@@ -24,12 +24,19 @@ pub fn quantile(histogram: &Histogram<u64>, q: f64) -> Option<u64> {
     quantile_of_few(histogram, q).and_then(|(value, is_exact)| is_exact.then_some(value))
 }
 
-/// Quantile `q` (0 to 1), and if at least a hundred values lie beyond it; `None` without values. A p99.9 of 500 requests is
-/// the maximum under another name.
+/// Quantile `q` (0 to 1), and if at least a hundred values lie beyond it; `None` without values. See [`is_told`].
 pub(super) fn quantile_of_few(histogram: &Histogram<u64>, q: f64) -> Option<(u64, bool)> {
     // The product, not the quotient: 100 / (1 - 0.99) is 10000.000000000002.
     let beyond = histogram.len() as f64 * (1.0 - q) + 1e-6;
     (!histogram.is_empty()).then(|| (histogram.value_at_quantile(q), beyond >= EXACT))
+}
+
+/// Values beyond a quantile with fewer of which it is the maximum under another name.
+const TOLD: f64 = 10.0;
+
+/// True if quantile `q` of `count` values differs from the maximum by enough values to be shown without a mark.
+pub(super) fn is_told(count: u64, q: f64) -> bool {
+    count as f64 * (1.0 - q) + 1e-6 >= TOLD
 }
 
 /// Joins latencies of `answered` requests and ages of `unanswered` ones.

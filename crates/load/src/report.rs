@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
 use super::event::Event;
-use super::histogram::{decode, encode, is_lower_bound, new_histogram, quantile_of_few, together};
+use super::histogram::{decode, encode, is_lower_bound, is_told, new_histogram, quantile_of_few, together};
 use super::interval::{Interval, NotSent, ThreadCpu};
 use super::pacing::Pacing;
 use super::promql::Promql;
@@ -367,7 +367,7 @@ impl Report {
         let [answered, unfinished] = self.times();
         let all = together(&answered, &unfinished);
         let point = |quantile: f64| {
-            let us = us(quantile_of_few(&all, quantile)?.0);
+            let us = us(quantile_of_few(&all, quantile).filter(|_| is_told(all.len(), quantile))?.0);
             Some(CurvePoint { quantile, us, at_least: is_lower_bound(&answered, &unfinished, quantile) })
         };
         CURVE.into_iter().map_while(point).collect()

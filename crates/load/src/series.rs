@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::histogram::encode;
+use super::histogram::{encode, is_told};
 use super::interval::Interval;
 use super::report::{LatencyReport, Percentile};
 
@@ -69,20 +69,16 @@ pub(super) fn add(sum: &mut Vec<Second>, more: &[Second]) {
 /// Columns of [`csv`]; latency in microseconds, empty where it is unknown.
 const COLUMNS: &str = "at_s,seconds,requests,sent,errors,rate,p50_us,p90_us,p99_us,p99_9_us,max_us,mean_us\n";
 
-/// Requests beyond a percentile with fewer of which a column leaves it out: it is the maximum under another name, and a column
-/// has no room for a mark.
-const TOLD: f64 = 10.0;
-
 /// The seconds as comma-separated values, with a head.
 pub fn csv(series: &[Second]) -> String {
     let mut text = COLUMNS.to_owned();
     for Second { at, seconds, requests, sent, errors, rate, latency_us } in series {
         text += &format!("{at:.3},{seconds:.3},{requests},{sent},{errors},{rate:.3}");
-        let is_told = |percentile: Percentile| {
-            let beyond = *requests as f64 * (1.0 - percentile.quantile()) + 1e-6;
-            percentile == Percentile::Max || beyond >= TOLD
+        // A column has no room for a mark.
+        let is_shown = |percentile: Percentile| {
+            percentile == Percentile::Max || is_told(*requests, percentile.quantile())
         };
-        let value = |percentile: Percentile| latency_us.get(percentile).filter(|_| is_told(percentile));
+        let value = |percentile: Percentile| latency_us.get(percentile).filter(|_| is_shown(percentile));
         for value in Percentile::ALL.map(value).into_iter().chain([latency_us.mean]) {
             text += &value.map_or_else(|| ",".to_owned(), |us| format!(",{us:.3}"));
         }
