@@ -37,7 +37,10 @@ pub use configuration::{
 };
 pub use containers::{Container, container, unit};
 pub use interrupts::{InterruptLine, Interrupts, interrupt_actions, interrupts};
-pub use irqbalance::{IrqbalanceSetup, irqbalance_setup, with_banned_irqs};
+pub use irqbalance::{
+    IRQBALANCE_VARIABLES, IrqbalanceArguments, IrqbalanceSetup, irqbalance_arguments, irqbalance_setup,
+    irqbalance_variables, with_banned_irqs,
+};
 pub use kernel_arguments::{has_kernel_argument, kernel_argument};
 pub use links::{GroSize, Link, Xdp, XdpMode, links};
 pub use links::{link_request, with_link_attributes};

@@ -119,7 +119,13 @@ fn kept(model: &Model) -> Vec<Constraint> {
             "not of the root control group, as those of an exclusive cpuset",
             "cpuset.cpus.effective",
         ),
-        (left_by_irqbalance(model), Plans, "banned in irqbalance", "irqbalance's socket"),
+        (named(&model.settings.cpuset_exclusive), Plans, "in an exclusive cpuset", "cpuset.cpu_exclusive"),
+        (
+            left_by_irqbalance(model),
+            Plans,
+            "banned in irqbalance",
+            "irqbalance's socket, environment or configuration",
+        ),
     ];
     let kept = all.into_iter().map(|(cpus, binds, why, source)| Constraint {
         object: Object::Cpus(cpus.intersection(&online)),
@@ -334,7 +340,7 @@ impl Constraints {
 
 #[cfg(test)]
 mod tests {
-    use super::{changeable_queues, queue_limit, slow};
+    use super::{Binds, Constraints, changeable_queues, queue_limit, slow, usable};
     use crate::sketch::{Sketch, cpus};
     use rxlab_base::parse::ethtool::Channels;
     use rxlab_base::units::{Fact, Need};
@@ -362,6 +368,18 @@ mod tests {
             queue_limit(&model.nics[0]).map(|limit| (limit.most, limit.why.is_some()))
         };
         assert_eq!((limit("fsl-gianfar"), limit("igb")), (Some((1, true)), Some((4, false))));
+    }
+
+    #[test]
+    fn exclusive_cpusets_bind_plans_only() {
+        let (mut model, _) = Sketch::new(8).build();
+        model.settings.cpuset_exclusive = Fact::Known(cpus("2-5"));
+        assert_eq!(usable(&model), cpus("0-1,6-7"));
+        let said: Vec<String> = Constraints::new(&model).iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["CPUs 2-5 are in an exclusive cpuset"]);
+        assert!(Constraints::new(&model).iter().all(|one| one.binds == Binds::Plans));
+        model.settings.cpuset_exclusive = Fact::Known(cpus("0-7"));
+        assert_eq!(usable(&model), cpus("0-7"), "none would be left");
     }
 
     /// RK3588: Cortex-A55 and A76.

@@ -94,6 +94,8 @@ pub enum Bare {
     QueueLast,
     /// The first serves every receive queue.
     FirstForAll,
+    /// Even one alone may be that of errors, because packets come by the interrupt of another device.
+    MayBeOfErrors,
 }
 
 /// The name of an interrupt.

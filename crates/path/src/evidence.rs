@@ -145,6 +145,20 @@ pub fn received(model: &Model, rates: &Rates) -> f64 {
     rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum()
 }
 
+/// Part of the packets that CPUs receive from which the interfaces account for them: the counters are read one after another.
+const ACCOUNTED: f64 = 0.9;
+
+/// True if the devices here and `lo` receive as many packets as the CPUs: none come from another network namespace, whatever
+/// interrupts fire.
+pub fn devices_account(model: &Model, rates: &Rates) -> bool {
+    let counted: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
+    // A paravirtual device counts the packets of the virtual function below it.
+    let devices =
+        model.nics.iter().filter(|nic| nic.kind == NicKind::Device && model.carriers(nic).is_empty());
+    let received: f64 = devices.map(|nic| rates.rx_packets(&nic.name)).sum();
+    !rates.uncounted && counted > 0.0 && received + through_lo(model, rates) >= counted * ACCOUNTED
+}
+
 /// Packets per second received on `lo`.
 pub fn through_lo(model: &Model, rates: &Rates) -> f64 {
     let loopback = model.nics.iter().filter(|nic| nic.kind == NicKind::Loopback);
@@ -298,7 +312,10 @@ pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a I
         let mut devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
         is_of_a_queue(model, irq)
             || others.any(|own| own.number == irq.irq)
-            || devices.any(|nic| nic.driver_facts().is_portal(&irq.action))
+            // Some drivers give an interrupt their own name: `mvneta`.
+            || devices.any(|nic| {
+                nic.driver_facts().is_portal(&irq.action) || nic.driver.as_deref() == Some(irq.action.as_str())
+            })
     };
     // A device's interrupt goes to one CPU at a time: what fires on several is a timer, or the like.
     let is_device = |irq: &IrqRates| irq.per_cpu.values().filter(|rate| **rate >= TRAFFIC).count() == 1;
@@ -425,7 +442,10 @@ pub fn defers(nic: &Nic) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{adapts, carrier, foreign, headroom, irq_cpus, loopback_share, may_be_lo, queue_packets};
+    use super::{
+        adapts, carrier, devices_account, foreign, headroom, irq_cpus, loopback_share, may_be_lo,
+        queue_packets,
+    };
     use crate::model::{Fact, IrqRates};
     use crate::sketch::Sketch;
     use rxlab_base::units::{CpuId, IrqId};
@@ -531,6 +551,25 @@ mod tests {
         };
         assert!(!is_foreign("fsl_dpaa2_eth", "dpio.3") && !is_foreign("lan966x-switch", "fdma irq"));
         assert!(is_foreign("fsl_dpaa2_eth", "dpio.x") && is_foreign("igb", "dpio.3"));
+    }
+
+    /// mvneta requests the interrupts of all its interfaces by its own name.
+    #[test]
+    fn an_interrupt_with_the_name_of_a_driver_is_its_interfaces() {
+        let (model, mut rates) = Sketch::new(2).device("eth0", &[0]).driver("eth0", "mvneta").build();
+        let per_cpu = [(CpuId(1), 5e4)].into();
+        rates.irqs.push(IrqRates { irq: IrqId(27), action: "mvneta".to_owned(), per_cpu });
+        assert!(foreign(&model, &rates, CpuId(1)).is_none());
+    }
+
+    #[test]
+    fn devices_that_account_for_all_packets() {
+        let accounts = |received: f64, lo: f64| {
+            let sketch = Sketch::new(2).device("eth0", &[0]).traffic("eth0", received).loopback();
+            let (model, rates) = sketch.traffic("lo", lo).receives(1, 0.9, 1e5).build();
+            devices_account(&model, &rates)
+        };
+        assert!(accounts(1e5, 0.0) && accounts(6e4, 4e4) && !accounts(6e4, 0.0));
     }
 
     #[test]

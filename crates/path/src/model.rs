@@ -12,6 +12,8 @@ mod flow_spread;
 mod interrupts;
 mod irq_names;
 mod listeners;
+#[cfg(test)]
+mod published;
 mod rates;
 mod stack;
 mod toeplitz;

@@ -39,6 +39,7 @@ pub use hardware::{Function, Hardware};
 pub use identity::Identity;
 pub(crate) use identity::version as kernel_version;
 pub use irqbalance::Irqbalance;
+pub(crate) use irqs::address;
 pub use irqs::{Irq, Source};
 pub use listeners::{Process, RawListeners, RawSocket, Transport};
 pub(crate) use losses::{COUNTERS, FILTERS, Meaning, reason};

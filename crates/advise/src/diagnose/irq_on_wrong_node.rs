@@ -2,6 +2,8 @@
 //!
 //! Field case C found the effect of the other node "slightly lower, not dramatic".
 
+use std::collections::BTreeSet;
+
 use super::figures::{Evidence, Subject};
 use super::places::{loaded_of, most_loaded, node, of_node};
 use super::{Check, Finding, Rule, Severity};
@@ -34,37 +36,54 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let own = nic.node?;
-    let local = of_node(model, own).intersection(&model.usable());
     let queues = loaded_of(model, rates, nic);
-    let nodes: Option<Vec<u32>> = queues.iter().map(|queue| node(model, queue.cpu)).collect();
-    let mut nodes = nodes.filter(|nodes| !nodes.is_empty() && !nodes.contains(&own))?;
-    nodes.sort_unstable();
-    nodes.dedup();
+    let nodes = queues.iter().map(|queue| Some((nic.node_of(queue.queue)?, node(model, queue.cpu)?)));
+    let nodes: Vec<(u32, u32)> = nodes.collect::<Option<_>>()?;
+    let owns: BTreeSet<u32> = nodes.iter().map(|(own, _)| *own).collect();
+    let there: BTreeSet<u32> = nodes.iter().map(|(_, there)| *there).collect();
+    let usable = model.usable();
+    let has_cpus = |own: &u32| !of_node(model, *own).intersection(&usable).is_empty();
     let busiest = most_loaded(&queues)?;
-    if local.is_empty() || busiest.load < SUBSTANTIAL {
+    let is_elsewhere = nodes.iter().all(|(own, there)| own != there);
+    if !is_elsewhere || !owns.iter().all(has_cpus) || busiest.load < SUBSTANTIAL {
         return None;
     }
     let cpus: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
-    let there: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    let there = format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, there.join(", "));
+    let own = owns.iter().fold(CpuMask::new(), |all, own| all.union(&of_node(model, *own)));
+    let local = own.intersection(&usable);
+    let own = in_words(&owns);
     Some(Finding {
         severity: Severity::Note,
         cpu: Some(busiest.cpu),
-        title: format!("{} is on node {own}, its interrupts land on {there}", nic.name),
+        title: match owns.len() {
+            1 => format!("{} is on {own}, its interrupts land on {}", nic.name, in_words(&there)),
+            _ => format!("{} is on {own}, the interrupt of each queue lands on another node", nic.name),
+        },
         evidence: vec![
             Evidence::about(Subject::nic(nic), |seen| {
                 let queues = plural(seen.count("queues_with_traffic", queues.len()), "queue");
                 format!("{queues} with traffic, interrupts on CPU {cpus}")
             }),
-            Evidence::fact(Subject::Cpus(local.clone()), format!("node {own} has CPUs {local}")),
+            Evidence::fact(
+                Subject::Cpus(local.clone()),
+                format!("{own} {} CPUs {local}", if owns.len() == 1 { "has" } else { "have" }),
+            ),
             busiest.evidence(rates),
         ],
         why: "each packet is fetched from another node's memory".to_owned(),
-        remedy: format!("place the interrupts on CPUs of node {own}"),
+        remedy: match owns.len() {
+            1 => format!("place the interrupts on CPUs of {own}"),
+            _ => "place each interrupt on a CPU of the node of its function".to_owned(),
+        },
         plans: vec![PlanName::NearIrqs],
         ..RULE.finding()
     })
+}
+
+/// `node 0`, `nodes 0, 1`.
+fn in_words(nodes: &BTreeSet<u32>) -> String {
+    let list: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, list.join(", "))
 }
 
 #[cfg(test)]
@@ -90,6 +109,21 @@ mod tests {
             host(&[3, 4]).on_node("eth0", 1).finding(&RULE).seen()[0],
             "2 queues with traffic, interrupts on CPU 3-4"
         );
+    }
+
+    /// Multi-PF: the vectors of the second queue are those of a function in the other node.
+    #[test]
+    fn the_function_of_a_vector_counts() {
+        let sketch = |irqs: &[u32]| {
+            host(irqs).on_node("eth0", 0).edit("eth0", |nic| {
+                nic.rx[0].irqs[0].node = Some(0);
+                nic.rx[1].irqs[0].node = Some(1);
+            })
+        };
+        sketch(&[3, 20]).silent(&RULE, "each at home");
+        let found = sketch(&[20, 3]).finding(&RULE);
+        assert_eq!(found.title, "eth0 is on nodes 0, 1, the interrupt of each queue lands on another node");
+        assert_eq!(found.seen()[1], "nodes 0, 1 have CPUs 0-31");
     }
 
     #[test]

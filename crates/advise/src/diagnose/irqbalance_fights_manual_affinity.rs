@@ -10,7 +10,7 @@ use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::count;
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId};
 use rxlab_path::evidence::{TRAFFIC, queue_packets};
-use rxlab_path::model::{Irq, Model, Nic, Rates};
+use rxlab_path::model::{Irq, Irqbalance, Model, Nic, Rates};
 
 /// Interrupts counted on a CPU from which the interrupt was there: a few may arrive late.
 const SEEN: f64 = 10.0;
@@ -28,7 +28,8 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "the interrupts are pinned, or move, without another sign of manual placement (irqbalance does \
-             that too), or they are banned in irqbalance, which then leaves them alone",
+             that too), or they are banned in irqbalance, over its socket or on its command line, which then leaves them \
+             alone; a policy script decides, and none moved during the sample",
     evidence: "the CPUs of the pinned interrupts, irqbalance's PID, the masks or queues that suggest \
                manual placement, the CPUs that counted an interrupt",
     cause: "irqbalance moves interrupts every ten seconds, unless they are banned.",
@@ -39,13 +40,15 @@ pub(super) const RULE: Rule = Rule {
 
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let Fact::Known(Some(irqbalance)) = &model.irqbalance else { return None };
-    let banned = irqbalance.banned_irqs.known().map(Vec::as_slice).unwrap_or_default();
-    let moved = moved(rates, nic, banned);
+    let moved = moved(rates, nic, irqbalance);
     let process = Subject::Process { pid: irqbalance.pid, command: "irqbalance".to_owned() };
     let mut evidence = vec![Evidence::fact(process, format!("irqbalance runs (PID {})", irqbalance.pid))];
     evidence.extend(moved.as_ref().map(|moved| moved.evidence.clone()));
-    evidence.extend(rps_around(model, nic, banned));
-    evidence.extend(crowded(model, rates, nic, banned));
+    // A policy script may leave any interrupt alone: only a move shows that it does not.
+    if moved.is_some() || irqbalance.policy_script().is_none() {
+        evidence.extend(rps_around(model, nic, irqbalance));
+        evidence.extend(crowded(model, rates, nic, irqbalance));
+    }
     if evidence.len() == 1 || rates.nic(&nic.name)?.rx_packets < TRAFFIC {
         return None;
     }
@@ -76,10 +79,10 @@ struct Moved {
 
 /// The first interrupt of the device that moved into its queue's RPS mask during the sample. A move without a
 /// mask is normal for irqbalance.
-fn moved(rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Moved> {
+fn moved(rates: &Rates, nic: &Nic, irqbalance: &Irqbalance) -> Option<Moved> {
     let queues = nic.rx.iter().filter_map(|queue| Some((queue, queue.rps_cpus.known()?)));
     let pairs = queues.flat_map(|(queue, mask)| queue.irqs.iter().map(move |irq| (queue, mask, irq)));
-    let mut free = pairs.filter(|(.., irq)| !banned.contains(&irq.number));
+    let mut free = pairs.filter(|(.., irq)| !irqbalance.leaves(irq.number, &irq.action));
     free.find_map(|(queue, mask, irq)| {
         // One CPU according to the kernel: if it spreads an interrupt over several, their counts show no
         // move.
@@ -115,10 +118,10 @@ fn pinned<'a>(model: &Model, irq: &'a Irq) -> Option<&'a CpuMask> {
     irq.affinity.known().filter(|mask| !mask.is_empty() && !online.difference(mask).is_empty())
 }
 
-fn rps_around(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<Evidence> {
+fn rps_around(model: &Model, nic: &Nic, irqbalance: &Irqbalance) -> Option<Evidence> {
     nic.rx.iter().find_map(|queue| {
         let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty())?;
-        let mut free = queue.irqs.iter().filter(|irq| !banned.contains(&irq.number));
+        let mut free = queue.irqs.iter().filter(|irq| !irqbalance.leaves(irq.number, &irq.action));
         let irq = free.find(|irq| pinned(model, irq).is_some())?;
         let place = pinned(model, irq)?;
         let text = format!(
@@ -129,10 +132,10 @@ fn rps_around(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<Evidence> {
     })
 }
 
-fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Evidence> {
+fn crowded(model: &Model, rates: &Rates, nic: &Nic, irqbalance: &Irqbalance) -> Option<Evidence> {
     // irqbalance does not move idle queues.
     let busy = nic.rx.iter().filter(|queue| queue_packets(nic, queue, rates) >= TRAFFIC);
-    let free = busy.flat_map(|queue| &queue.irqs).filter(|irq| !banned.contains(&irq.number));
+    let free = busy.flat_map(|queue| &queue.irqs).filter(|irq| !irqbalance.leaves(irq.number, &irq.action));
     let irqs: Vec<&CpuMask> = free.map(|irq| pinned(model, irq)).collect::<Option<_>>()?;
     let single: BTreeSet<CpuId> =
         irqs.iter().filter(|mask| mask.len() == 1).filter_map(|mask| mask.first()).collect();
@@ -154,6 +157,7 @@ fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<
 mod tests {
     use super::RULE;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use rxlab_base::parse::IrqbalanceArguments;
     use rxlab_base::units::{CpuId, IrqId, Need};
     use rxlab_path::model::Fact;
 
@@ -225,6 +229,29 @@ mod tests {
             sketch.findings(&RULE).len()
         };
         assert_eq!((banned(&[]), banned(&[41]), banned(&[41, 42])), (1, 1, 0));
+    }
+
+    /// Without root, the socket says nothing, and anyone can read the command line.
+    #[test]
+    fn the_command_line_bans_too() {
+        let started = |sketch: Sketch, arguments: IrqbalanceArguments| {
+            sketch.tune(move |model| {
+                let Fact::Known(Some(irqbalance)) = &mut model.irqbalance else { unreachable!("it runs") };
+                irqbalance.banned_irqs = Fact::Denied(Need::Root);
+                irqbalance.arguments = Fact::Known(arguments);
+            })
+        };
+        let masked = || host(&[6, 6]).rps("eth0", "0-5").irqbalance();
+        let banned_irqs = vec![IrqId(41), IrqId(42)];
+        let banned = IrqbalanceArguments { banned_irqs, ..IrqbalanceArguments::default() };
+        started(masked(), banned).silent(&RULE, "both are banned");
+        let named =
+            IrqbalanceArguments { banned_names: vec!["eth0".to_owned()], ..IrqbalanceArguments::default() };
+        started(masked(), named).silent(&RULE, "by name");
+        let script =
+            || IrqbalanceArguments { policy_script: Some("/x".to_owned()), ..IrqbalanceArguments::default() };
+        started(masked(), script()).silent(&RULE, "the script may leave them alone");
+        assert_eq!(started(moving("0-1,3-7", 30.0), script()).findings(&RULE).len(), 1, "it moved");
     }
 
     #[test]

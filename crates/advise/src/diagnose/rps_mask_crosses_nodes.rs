@@ -76,7 +76,7 @@ fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, irqs: &CpuMask) -> Opti
     let home = node(model, queue.cpu)?;
     let far: CpuMask = mask.iter().filter(|cpu| node(model, *cpu).is_some_and(|node| node != home)).collect();
     let near = of_node(model, home).intersection(&model.usable()).difference(irqs);
-    let misplaced = queue.nic.node.is_some_and(|own| own != home);
+    let misplaced = queue.nic.node_of(queue.queue).is_some_and(|own| own != home);
     if far.is_empty() || near.is_empty() || misplaced {
         return None;
     }

@@ -20,7 +20,10 @@ use crate::diagnose::{Finding, before_steering, one_outer_flow, processing};
 use crate::family::PlanName;
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
-use rxlab_path::evidence::{by_threads, carrier, foreign, irq_cpus, queue_packets, receive_time};
+use rxlab_path::evidence::{
+    TRAFFIC, by_threads, carrier, devices_account, foreign, irq_cpus, nic_irq_cpus, queue_packets,
+    receive_time,
+};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text};
 
@@ -197,7 +200,7 @@ pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
 }
 
 /// The device that brings most packets to the CPU that receives longest, if that is busy, and no interrupt of another
-/// network namespace brings any. Those of interrupts at unknown CPUs count.
+/// network namespace may bring any. Those of interrupts at unknown CPUs count.
 fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
     let (hot, _) = expected::hottest(rates).filter(|(_, time)| *time >= HIGH_LOAD)?;
     let brings = |nic: &Nic| {
@@ -210,7 +213,8 @@ fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
     // Reversed, so that the first of equals wins.
     let most = devices.map(|nic| (nic, brings(nic))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
-    most.filter(|(_, packets)| *packets > 0.0 && foreign(model, rates, hot).is_none()).map(|(nic, _)| nic)
+    let is_ours = || devices_account(model, rates) || foreign(model, rates, hot).is_none();
+    most.filter(|(_, packets)| *packets > 0.0 && is_ours()).map(|(nic, _)| nic)
 }
 
 /// Of these, the one that receives most.
@@ -336,6 +340,18 @@ pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
     rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time)).map(|(cpu, _)| cpu)
 }
 
+/// The interrupt that may bring the hottest CPU packets of another interface, if it is unknown where those of this one land.
+fn unproven(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
+    let is_busy = rates.rx_packets(&nic.name) >= TRAFFIC && !devices_account(model, rates);
+    let is_hidden = nic.kind == NicKind::Device && nic_irq_cpus(nic, model, rates).is_empty();
+    let (hot, _) = expected::hottest(rates).filter(|_| is_busy && is_hidden)?;
+    let (irq, _) = foreign(model, rates, hot)?;
+    Some(format!(
+        "the interrupts of {} are unknown, and interrupt {} ({}) may bring CPU {hot} packets of another interface",
+        nic.name, irq.irq, irq.action
+    ))
+}
+
 fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) -> Spread {
     let readable = nic.rx.iter().all(|queue| queue.rps_cpus.known().is_some());
     let rfs = if readable { rfs::settings(model, nic) } else { Vec::new() };
@@ -343,9 +359,12 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
     let off = nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty));
     let unmasked = || match (readable, off) {
         (false, _) => format!("a mask of {} cannot be read", nic.name),
-        (true, true) => {
-            format!("the queues of {} are quiet, or too few CPUs have room for their packets", nic.name)
-        }
+        (true, true) => match unproven(model, rates, nic) {
+            Some(why) => why,
+            None => {
+                format!("the queues of {} are quiet, or too few CPUs have room for their packets", nic.name)
+            }
+        },
         (true, false) => format!("the masks of {} need no change", nic.name),
     };
     spread.reasons.extend(rps.is_empty().then(|| Variable::Rps.because(unmasked())));

@@ -50,6 +50,7 @@ pub static LOSSES: &[Loss] = &[
     loss("rx_no_buffers_posted[#]", Ring, "google/gve/gve_ethtool.c: gve_gstrings_rx_stats"),
     loss("rx_drops_packet_over_mru[#]", Device, "google/gve/gve_ethtool.c: gve_gstrings_rx_stats"),
     loss("rx_drops_invalid_checksum[#]", Device, "google/gve/gve_ethtool.c: gve_gstrings_rx_stats"),
+    loss("rx_desc_err_dropped_pkt", Device, "google/gve/gve_ethtool.c: gve_gstrings_main_stats"),
     loss("rx_skb_alloc_fail", Allocation, "google/gve/gve_ethtool.c: gve_gstrings_main_stats"),
     loss("rx_buf_alloc_fail", Allocation, "google/gve/gve_ethtool.c: gve_gstrings_main_stats"),
     loss("hc_rx_discards_no_wqe", Ring, "microsoft/mana/mana_ethtool.c: mana_eth_stats"),

@@ -493,6 +493,18 @@ pub static DRIVERS: &[Driver] = &[
             "socfpga-dwmac",
             "dwmac-mediatek",
             "qcom-ethqos",
+            "ipq806x-gmac-dwmac",
+            "dwmac-generic",
+            "dwmac-ingenic",
+            "loongson1-dwmac",
+            "lpc18xx-dwmac",
+            "intel-dwmac",
+            "visconti-eth-dwmac",
+            "snps-dwc-qos",
+            "thead-dwmac",
+            "sophgo-dwmac",
+            "s32-dwmac",
+            "tegra-mgbe",
         ],
         bare: Bare::FirstForAll,
         sources: &[
@@ -832,6 +844,31 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
+        // Part of OpenWrt. Every second receive ring of the device is in use.
+        names: &["ipqess-edma"],
+        irqs: &[irq("c080000.ethernet:rxq2", ":rxq#", Order), irq("c080000.ethernet:txq4", ":txq#", NoQueue)],
+        sources: &["ipqess.c: ipqess_axi_probe, ipqess_rx_ring_alloc, ipqess_rx_poll, of OpenWrt"],
+        ..UNKNOWN
+    },
+    Driver {
+        // Not part of the kernel: all ports share the rings of one device.
+        names: &["nss-dp"],
+        portals: &["edma_rxdesc_#"],
+        records_queue: false,
+        sources: &["edma_cfg.c: edma_irq_init, of Qualcomm (qca-nss-dp)"],
+        ..UNKNOWN
+    },
+    Driver {
+        // With the DMA engine's driver packets come by the interrupt of that, and this one reports errors.
+        names: &["xilinx_axienet"],
+        bare: Bare::MayBeOfErrors,
+        records_queue: false,
+        sources: &[
+            "ethernet/xilinx/xilinx_axienet_main.c: axienet_open, axienet_init_dmaengine, axienet_rx_poll",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
         // The interrupts of queues from the ninth on are other functions'.
         names: &["nicvf"],
         irqs: &[irq("eth0-rxtx-3", "-rxtx-#", Receive(0))],
@@ -972,6 +1009,33 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
+        names: &["forcedeth"],
+        irqs: &[
+            irq("eth0-rx", "-rx", All),
+            irq("eth0-tx", "-tx", NoQueue),
+            irq("eth0-other", "-other", NoQueue),
+        ],
+        sources: &["ethernet/nvidia/forcedeth.c: nv_request_irq"],
+        ..UNKNOWN
+    },
+    Driver {
+        // One vector for all ports.
+        names: &["sky2", "skge"],
+        shares_irqs: true,
+        sources: &[
+            "ethernet/marvell/sky2.c: sky2_setup_irq, sky2_status_intr",
+            "ethernet/marvell/skge.c: skge_probe, skge_intr",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        // One vector for all ports.
+        names: &["mlxsw_spectrum", "mlxsw_spectrum2", "mlxsw_spectrum3", "mlxsw_spectrum4"],
+        shares_irqs: true,
+        sources: &["ethernet/mellanox/mlxsw/pci.c: mlxsw_pci_init, mlxsw_pci_eq_irq_handler"],
+        ..UNKNOWN
+    },
+    Driver {
         names: &["hibmcge"],
         irqs: &[
             irq("hibmcge-0000:84:00.1-rx", "-rx", All),
@@ -989,6 +1053,16 @@ pub static DRIVERS: &[Driver] = &[
         sources: &[
             "ethernet/freescale/dpaa2/dpaa2-eth.c: dpaa2_eth_setup_irqs",
             "../soc/fsl/dpio/dpio-driver.c: register_dpio_irq_handlers",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        // The interrupt of its own is the links'.
+        names: &["fsl_dpaa2_switch"],
+        irqs: &[irq("dpsw.0", "dpsw.#", NoQueue)],
+        portals: &["dpio.#"],
+        sources: &[
+            "ethernet/freescale/dpaa2/dpaa2-switch.c: dpaa2_switch_setup_irqs, dpaa2_switch_setup_dpio",
         ],
         ..UNKNOWN
     },

@@ -2,7 +2,7 @@
 //! shown for which receive queue.
 
 use crate::model::Model;
-use crate::sample::{Inventory, Scope};
+use crate::sample::{Inventory, Scope, pci_function};
 use rxlab_sys::RecordedHost;
 
 /// A device: its driver, its path below `/sys/devices`, its receive queues, whether its function has a list of interrupts,
@@ -216,30 +216,130 @@ const MACHINES: &[Machine] = &[
         &[0],
     ),
     on("platform/a000000.wifi/net/wlan0", "ath10k_ahb", 1, &["ath10k_ahb", "ce0"], &[0]),
+    on(
+        "platform/soc/80c000000.fsl-mc/dprc.1/dpsw.0/net/sw0p0",
+        "fsl_dpaa2_switch",
+        1,
+        &["dpio.1", "dpsw.0"],
+        &[0],
+    ),
+    // The interrupt is that of errors if the DMA engine's driver receives.
+    on(
+        "platform/axi/a0040000.ethernet/net/eth0",
+        "xilinx_axienet",
+        1,
+        &["eth0", "xilinx-dma-controller"],
+        &[0],
+    ),
+    on("platform/axi/a0040000.ethernet/net/eth0", "xilinx_axienet", 1, &["eth0", "eth0", "eth0"], &[0]),
+    on(
+        "platform/soc/2188000.ethernet/net/eth0",
+        "fec",
+        1,
+        &["2188000.ethernet", "2188000.ethernet-1:00"],
+        &[40],
+    ),
+    on("platform/bus/80002000.eth/net/eth0", "bcm4908_enet", 1, &["enet", "tx"], &[0]),
+    on("platform/soc/5c000000.ethernet/net/eth0", "davinci_emac", 1, &["eth0"; 4], &[0]),
+    on("platform/ahb/19000000.eth/net/eth0", "ag71xx", 1, &["19000000.eth"], &[40]),
+    on("platform/soc/28b0000.ethernet/net/eth0", "hip04-ether", 1, &["28b0000.ethernet"], &[40]),
+    on("platform/soc/60000000.ethernet/net/eth0", "gmac-gemini", 1, &["eth0", "gmac0"], &[40]),
+    on("platform/soc/65000000.ethernet/net/eth0", "ave", 1, &["eth0", "soc-glue"], &[40]),
+    on("platform/MLNXBF17:00/net/oob_net0", "mlxbf_gige", 1, &["mlxbf_gige_error", "mlxbf_gige_rx"], &[0]),
+    on("platform/soc@0/1e40000.ipa/net/rmnet_ipa0", "ipa", 1, &["ipa", "gsi"], &[0]),
+    pci("forcedeth", 1, &["eth0-rx", "eth0-tx", "eth0-other"], &[40]),
+    pci("netxen_nic", 4, &["eth0[0]", "eth0[1]", "eth0[2]", "eth0[3]"], &[0, 0, 0, 0]),
+    pci("rocker", 1, &["rocker"; 4], &[0]),
+    pci("cassini", 1, &["eth0"], &[40]),
+    pci("via-velocity", 1, &["eth0"], &[40]),
     on("platform/soc/ff600000.usb/usb2/2-1/2-1:1.0/net/usb1", "cdc_ether", 1, &["xhci-hcd:usb1"], &[0]),
 ];
 
-fn model(machine: &Machine) -> Model {
-    let Machine { driver, path, queues, is_listed, interrupts, .. } = machine;
-    let nic = path.rsplit('/').next().expect("a name");
-    let base = format!("sys/class/net/{nic}");
-    let mut host = RecordedHost::new()
-        .with_link(&base, &format!("../../devices/{path}"))
-        .with_link(&format!("{base}/device/driver"), &format!("../../bus/drivers/{driver}"))
-        .with(&format!("{base}/ifindex"), "4\n")
-        .with(&format!("{base}/operstate"), "up\n")
-        .with("proc/sys/kernel/osrelease", "6.12.0\n");
-    for queue in 0..*queues {
-        host = host.with(&format!("{base}/queues/rx-{queue}/rps_cpus"), "0\n");
+/// A device on a machine: its path below `/sys/devices`, its driver, its receive queues, the first and last interrupt of its
+/// function's list, if that has one, and the interrupt of each queue, if that can be known.
+pub(super) struct Device {
+    pub(super) path: &'static str,
+    pub(super) driver: &'static str,
+    pub(super) queues: u32,
+    pub(super) list: Option<(u32, u32)>,
+    pub(super) irq: fn(u32) -> Option<u32>,
+}
+
+impl Device {
+    /// The interface.
+    pub(super) fn name(&self) -> &'static str {
+        self.path.rsplit('/').next().expect("a name")
     }
-    let mut table = "  CPU0\n".to_owned();
-    for (number, action) in (40..).zip(*interrupts) {
-        table += &format!(" {number}: 0 GICv3 {number} Level {action}\n");
-        if *is_listed {
-            host = host.with(&format!("sys/bus/pci/devices/0000:04:00.0/msi_irqs/{number}"), "msix\n");
+
+    /// The host with its files in sysfs.
+    pub(super) fn render(&self, host: RecordedHost, ifindex: u32) -> RecordedHost {
+        let base = format!("sys/class/net/{}", self.name());
+        let mut host = host
+            .with_link(&base, &format!("../../devices/{}", self.path))
+            .with(&format!("{base}/ifindex"), format!("{ifindex}\n"))
+            .with(&format!("{base}/operstate"), "up\n");
+        if !self.driver.is_empty() {
+            let driver = format!("../../bus/drivers/{}", self.driver);
+            host = host.with_link(&format!("{base}/device/driver"), &driver);
         }
+        for queue in 0..self.queues {
+            host = host.with(&format!("{base}/queues/rx-{queue}/rps_cpus"), "0\n");
+        }
+        let function = pci_function(self.path);
+        for number in self.list.into_iter().flat_map(|(first, last)| first..=last) {
+            let function = function.expect("a list is of a function");
+            host = host.with(&format!("sys/bus/pci/devices/{function}/msi_irqs/{number}"), "msix\n");
+        }
+        host
     }
-    Model::new(&Inventory::take(&host.with("proc/interrupts", table), Scope::All))
+
+    /// The interrupts of each queue.
+    pub(super) fn expected(&self) -> Vec<Vec<u32>> {
+        (0..self.queues).map(|queue| (self.irq)(queue).into_iter().collect()).collect()
+    }
+}
+
+/// Interfaces of one function, of which the second has no interrupts of its own, or shares all.
+const PORTS: &[(&str, &[&str], [&[u32]; 2])] = &[
+    // A representor of a virtual function next to the physical one.
+    ("ice", &["ice-0000:04:00.0:misc", "ice-eth0-TxRx-0"], [&[41], &[]]),
+    ("nfp", &["eth0-exn", "eth0-rxtx-0"], [&[41], &[]]),
+    ("sky2", &["sky2@pci:0000:04:00.0"], [&[40], &[40]]),
+    ("mlxsw_spectrum", &["mlxsw_spectrum"], [&[40], &[40]]),
+];
+
+fn model(machine: &Machine) -> Model {
+    let Machine { driver, path, queues, is_listed, interrupts, .. } = *machine;
+    let mut table = "  CPU0\n".to_owned();
+    let numbered = (40..).zip(interrupts);
+    for (number, action) in numbered.clone() {
+        table += &format!(" {number}: 0 GICv3 {number} Level {action}\n");
+    }
+    let last = numbered.last().map_or(40, |(number, _)| number);
+    let device = Device { path, driver, queues, list: is_listed.then_some((40, last)), irq: |_| None };
+    let host =
+        RecordedHost::new().with("proc/sys/kernel/osrelease", "6.12.0\n").with("proc/interrupts", table);
+    Model::new(&Inventory::take(&device.render(host, 4), Scope::All))
+}
+
+#[test]
+fn interrupts_of_two_interfaces_of_a_function() {
+    for (driver, interrupts, expected) in PORTS {
+        let mut table = "  CPU0\n".to_owned();
+        for (number, action) in (40..).zip(*interrupts) {
+            table += &format!(" {number}: 0 GICv3 {number} Level {action}\n");
+        }
+        let host = RecordedHost::new().with("proc/interrupts", table);
+        let paths = [PCI, "pci0000:00/0000:04:00.0/net/eth1"];
+        let host = (4..).zip(paths).fold(host, |host, (index, path)| {
+            let list = Some((40, 49));
+            Device { path, driver, queues: 1, list, irq: |_| None }.render(host, index)
+        });
+        let model = Model::new(&Inventory::take(&host, Scope::All));
+        let shown = model.nics.iter().map(|nic| nic.rx[0].irqs.iter().map(|irq| irq.number.0).collect());
+        let shown: Vec<Vec<u32>> = shown.collect();
+        assert_eq!(shown, expected, "{driver}");
+    }
 }
 
 #[test]

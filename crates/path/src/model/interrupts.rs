@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::irq_names::{self, Device, Serves};
 use super::topology::{Contradiction, Nic, NicKind};
 use crate::drivers::{self, Bare};
-use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source, kernel_version, pci_function};
+use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source, address, kernel_version, pci_function};
 use rxlab_base::parse::{Holder, NetdevNapi, NetdevQueue};
 use rxlab_base::units::{Direction, IrqId, QueueId};
 
@@ -101,7 +101,7 @@ pub(super) fn spanning<'a>(inventory: &'a Inventory, functions: &BTreeSet<&str>)
     let spans = |driver: &str| {
         let irqs = inventory.irqs.known().into_iter().flatten();
         let mut names = irqs.flat_map(Irq::actions).filter(|name| irq_names::may_receive(name, driver));
-        names.any(|name| irq_names::address(name).is_some_and(|address| !functions.contains(address)))
+        names.any(|name| address(name).is_some_and(|address| !functions.contains(address)))
     };
     let nics = inventory.nics.known().into_iter().flatten();
     let drivers: BTreeSet<&str> = nics.filter_map(|nic| nic.driver.known()).map(String::as_str).collect();
@@ -200,6 +200,10 @@ fn own<'a>(
         found.iter_mut().for_each(|(.., serves)| *serves = Some(Serves::Other));
     }
     let facts = drivers::facts(driver);
+    if facts.bare == Bare::MayBeOfErrors {
+        let bare = found.iter_mut().filter(|(.., serves)| *serves == Some(Serves::Device));
+        bare.for_each(|(.., serves)| *serves = Some(Serves::Other));
+    }
     let is_shared = others.neighbours.is_some() && !facts.shares_irqs;
     for (raw, _, serves) in &mut found {
         let says_whose = || raw.actions().any(|action| irq_names::has_word(action, device.nic));
@@ -213,9 +217,14 @@ fn own<'a>(
     let is_seen = has_list || path.and_then(pci_function).is_none() || nic.numa_node.known().is_some();
     // An interrupt whose purpose is unknown may be that of any queue; while the interface is down, that of no queue.
     let is_up = nic.operstate.known().is_none_or(|state| state != "down");
+    // Of a function with several interfaces it may be that of the others: representors of virtual functions have none.
+    let is_ours =
+        |raw: &Irq| !is_shared || raw.actions().any(|action| irq_names::has_word(action, device.nic));
     let only = match found.iter().filter(|(.., serves)| *serves != Some(Serves::Other)).collect::<Vec<_>>()[..]
     {
-        [(raw, _, serves)] if is_seen && (*serves == Some(Serves::Device) || rx.len() == 1 && is_up) => {
+        [(raw, _, serves)]
+            if is_seen && is_ours(raw) && (*serves == Some(Serves::Device) || rx.len() == 1 && is_up) =>
+        {
             Some(raw.number)
         }
         _ => None,

@@ -4,7 +4,7 @@
 //! device, or that carry the device's own name or address. Names of drivers without a row mean nothing.
 
 use crate::drivers::{self, IrqNumber};
-use crate::sample::pci_function;
+use crate::sample::{address, pci_function};
 
 /// Purpose of an interrupt, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
     if name == device.nic || device.is_own_name(name) {
         // e1000, r8169, tg3 with one vector; virtio without MSI; devices of a SoC.
         return Some(Serves::Device);
+    }
+    if is_phy(name) {
+        return Some(Serves::Other);
     }
     let (number, (first, last)) = numbers(name, device.driver)?;
     Some(match number {
@@ -69,15 +72,15 @@ pub(super) fn may_receive(action: &str, driver: &str) -> bool {
     number.is_some_and(|number| !matches!(number, IrqNumber::NoQueue | IrqNumber::Transmit(_)))
 }
 
-/// The PCI function behind an @.
-pub(super) fn address(action: &str) -> Option<&str> {
-    let (_, address) = action.split_once('@')?;
-    Some(address.strip_prefix("pci:").unwrap_or(address))
-}
-
 /// Names of some drivers carry the PCI address behind an @.
 fn without_address(action: &str) -> &str {
     action.split('@').next().unwrap_or(action)
+}
+
+/// True for the name of a PHY's interrupt: its bus and its address there, `2188000.ethernet-1:00` (phy_request_interrupt).
+fn is_phy(name: &str) -> bool {
+    let address = name.rsplit_once(':').map(|(_, address)| address);
+    address.is_some_and(|address| address.len() == 2 && address.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// The numbers in a name, and their meaning by the first pattern that fits.
@@ -340,6 +343,18 @@ mod tests {
         assert!(
             names_device("i40e-0000:04:00.0:misc", &pci) && !names_device("i40e-0000:04:00.1:misc", &pci)
         );
+    }
+
+    /// It may begin with the name of the device whose MDIO bus it is on.
+    #[test]
+    fn the_interrupt_of_a_phy_is_no_queue_s() {
+        let path = Some("../../devices/platform/soc/2188000.ethernet/net/eth0");
+        let device = Device { nic: "eth0", driver: Some("fec"), path };
+        assert!(names_device("2188000.ethernet-1:00", &device));
+        assert_eq!(serves("2188000.ethernet-1:00", &device), Some(Serves::Other));
+        assert_eq!(serves("2188000.ethernet", &device), Some(Serves::Device));
+        let pci = Device { nic: "eth0", driver: Some("hibmcge"), path: None };
+        assert_eq!(serves("hibmcge-0000:84:00.1-rx", &pci), Some(Serves::All), "no address of a PHY");
     }
 
     #[test]

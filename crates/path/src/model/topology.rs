@@ -269,6 +269,12 @@ impl Nic {
         if self.driver_facts().records_queue { &self.rx } else { &self.rx[..self.rx.len().min(1)] }
     }
 
+    /// The node of a receive queue: of the function whose vector it has, if that is known, or else of the device. An interface
+    /// may have queues on two functions (multi-PF).
+    pub fn node_of(&self, queue: &RxQueue) -> Option<u32> {
+        queue.irqs.iter().find_map(|irq| irq.node).or(self.node)
+    }
+
     /// True if rx-0's RPS mask and RFS table apply to the packets of several queues.
     pub fn is_steered_by_first(&self) -> bool {
         self.steering_queues().len() < self.rx.len()

@@ -11,6 +11,8 @@ pub(super) struct Cpuset {
     pub(super) effective: Fact<CpuMask>,
     /// CPUs of isolated partitions.
     pub(super) isolated: Fact<CpuMask>,
+    /// CPUs of exclusive groups of version 1, other than those that the first process is in.
+    pub(super) exclusive: Fact<CpuMask>,
 }
 
 /// Usual mount points of the two versions, for hosts whose mounts cannot be read.
@@ -22,7 +24,45 @@ const EFFECTIVE: [&str; 3] = ["cpuset.cpus.effective", "cpuset.effective_cpus", 
 pub(super) fn take(host: &dyn Host) -> Cpuset {
     let directories = directories(host);
     let first_of = |names: &[&str]| first(host, &directories, names);
-    Cpuset { effective: first_of(&EFFECTIVE), isolated: first_of(&["cpuset.cpus.isolated"]) }
+    Cpuset {
+        effective: first_of(&EFFECTIVE),
+        isolated: first_of(&["cpuset.cpus.isolated"]),
+        exclusive: exclusive(host, &directories),
+    }
+}
+
+/// True for an exclusive group of version 1.
+fn is_exclusive(host: &dyn Host, group: &str) -> bool {
+    read::number::<u32>(host, &format!("{group}/cpuset.cpu_exclusive")).known() == Some(&1)
+}
+
+/// CPUs of the exclusive groups, below the first group of the hierarchy, which always is one. The group of the first process
+/// is that of the machine's own work, such as cset's `system` next to its shield.
+fn exclusive(host: &dyn Host, directories: &[String]) -> Fact<CpuMask> {
+    let Some(root) = directories.iter().find(|group| is_exclusive(host, group)) else {
+        return Fact::Unsupported;
+    };
+    let groups = read::parsed(host, "proc/1/cgroup", parse::control_groups);
+    groups.and_then(|groups| {
+        let own = groups.cpuset.unwrap_or_default();
+        of_groups(host, root, &own.split('/').filter(|name| !name.is_empty()).collect::<Vec<_>>())
+    })
+}
+
+/// CPUs of the exclusive groups in this one; of the group `own` in it, those of the exclusive groups further down.
+fn of_groups(host: &dyn Host, group: &str, own: &[&str]) -> Fact<CpuMask> {
+    read::list(host, group).and_then(|names| {
+        let is_file = |name: &str| ["cpuset.", "cgroup."].iter().any(|start| name.starts_with(start));
+        let paths = names.iter().filter(|name| !is_file(name)).map(|name| (name, format!("{group}/{name}")));
+        let exclusive = paths.filter(|(_, path)| is_exclusive(host, path));
+        exclusive.fold(Fact::Known(CpuMask::new()), |all, (name, path)| {
+            let cpus = match own.split_first() {
+                Some((first, rest)) if first == name => of_groups(host, &path, rest),
+                _ => first(host, &[path], &EFFECTIVE),
+            };
+            all.and_then(|all| cpus.map(|cpus| all.union(&cpus)))
+        })
+    })
 }
 
 /// Possible locations of control groups, for the CPUs of several processes.
@@ -112,6 +152,33 @@ mod tests {
             .with("sys/fs/cgroup/cpuset/cpuset.cpus", "0-7\n");
         let found = take(&host);
         assert_eq!((found.effective, found.isolated), (list("0-3"), Fact::Unsupported));
+    }
+
+    /// cset shield: both groups are exclusive, and the first process is in one of them.
+    #[test]
+    fn exclusive_groups_of_version_1() {
+        let at = "sys/fs/cgroup/cpuset";
+        let host = |init: &str| {
+            let groups = ["system", "user", "machine.slice"].map(str::to_owned);
+            let names = groups.into_iter().chain(["cpuset.cpus".to_owned(), "tasks".to_owned()]).collect();
+            let group = |host: RecordedHost, name: &str, cpus: &str, flag: &str| {
+                host.with(&format!("{at}/{name}/cpuset.cpu_exclusive"), flag)
+                    .with(&format!("{at}/{name}/cpuset.effective_cpus"), cpus)
+                    .with_list(&format!("{at}/{name}"), vec!["cpuset.cpus".to_owned()])
+            };
+            let host = RecordedHost::new()
+                .with(&format!("{at}/cpuset.cpu_exclusive"), "1\n")
+                .with(&format!("{at}/cpuset.effective_cpus"), "0-7\n")
+                .with_list(at, names)
+                .with("proc/1/cgroup", format!("4:cpuset:{init}\n"));
+            let host = group(group(host, "system", "0-1\n", "1\n"), "user", "2-7\n", "1\n");
+            group(host, "machine.slice", "0-7\n", "0\n")
+        };
+        assert_eq!(take(&host("/system")).exclusive, list("2-7"));
+        assert_eq!(take(&host("/")).exclusive, list("0-7"));
+        let unseen = host("/system").with_failure("proc/1/cgroup", rxlab_sys::Cause::Denied);
+        assert!(matches!(take(&unseen).exclusive, Fact::Denied(_)));
+        assert_eq!(take(&RecordedHost::new()).exclusive, Fact::Unsupported);
     }
 
     #[test]

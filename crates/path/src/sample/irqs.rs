@@ -1,5 +1,7 @@
 //! Numbered interrupts: their action names, allowed and effective CPUs.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::read;
@@ -21,12 +23,20 @@ pub struct Irq {
     pub effective: Fact<CpuMask>,
     /// Source of its assignment to this device and queue.
     pub source: Source,
+    /// Node of the PCI function whose address its name has, if the kernel shows it: an interface may have vectors of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
 }
 
 impl Irq {
     /// The name that each driver gave it.
     pub fn actions(&self) -> impl Iterator<Item = &str> {
         self.action.split(", ")
+    }
+
+    /// The PCI function in its name: `0000:3b:00.0` of `mlx5_comp2@pci:0000:3b:00.0`.
+    pub(crate) fn function(&self) -> Option<&str> {
+        self.actions().find_map(address)
     }
 
     /// True if a new affinity is not effective yet: that takes the next interrupt.
@@ -56,17 +66,33 @@ pub enum Source {
     Name,
 }
 
+/// The PCI function behind an @ of an action name.
+pub(crate) fn address(action: &str) -> Option<&str> {
+    let (_, address) = action.split_once('@')?;
+    Some(address.strip_prefix("pci:").unwrap_or(address))
+}
+
 /// The interrupts that at least one driver uses, not assigned to a device yet.
 pub(super) fn take(host: &dyn Host) -> Fact<Vec<Irq>> {
+    let mut nodes: BTreeMap<String, Option<u32>> = BTreeMap::new();
+    let mut node = |irq: &Irq| {
+        let function = irq.function()?;
+        let read = || {
+            let path = format!("sys/bus/pci/devices/{function}/numa_node");
+            // -1 is unknown.
+            read::number::<i32>(host, &path).known().and_then(|node| u32::try_from(*node).ok())
+        };
+        *nodes.entry(function.to_owned()).or_insert_with(read)
+    };
     read::interrupts(host, parse::interrupt_actions).map(|irqs| {
         let used = irqs.into_iter().filter(|(_, actions)| !actions.is_empty());
-        used.map(|(number, actions)| Irq {
+        let irqs = used.map(|(number, actions)| Irq {
             number,
             action: actions.join(", "),
             affinity: read::cpu_list(host, &format!("proc/irq/{number}/smp_affinity_list")),
             effective: read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")),
-            source: Source::default(),
-        })
-        .collect()
+            ..Irq::default()
+        });
+        irqs.map(|irq| Irq { node: node(&irq), ..irq }).collect()
     })
 }

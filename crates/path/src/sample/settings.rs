@@ -80,6 +80,10 @@ pub struct Settings {
     pub cpuset: Fact<CpuMask>,
     /// CPUs of isolated partitions (`cpuset.cpus.isolated`, since 6.7); empty = none.
     pub cpuset_isolated: Fact<CpuMask>,
+    /// CPUs of exclusive cpusets of control groups version 1 (`cpuset.cpu_exclusive`), other than the group of the first
+    /// process; empty = none.
+    #[serde(default)]
+    pub cpuset_exclusive: Fact<CpuMask>,
     /// CPUs whose RCU callbacks run in threads, which may be elsewhere: `rcu_nocbs=` at boot; empty = none named.
     #[serde(default)]
     pub rcu_nocbs: Fact<CpuMask>,
@@ -124,6 +128,7 @@ pub(super) fn take(host: &dyn Host) -> Settings {
         nohz_full: read::parsed(host, "sys/devices/system/cpu/nohz_full", nohz_full),
         cpuset: cpuset.effective,
         cpuset_isolated: cpuset.isolated,
+        cpuset_exclusive: cpuset.exclusive,
         rcu_nocbs: boot_cpus(host, "rcu_nocbs"),
         irqaffinity: boot_cpus(host, "irqaffinity"),
         workqueue_cpus: read::cpu_mask(host, "sys/devices/virtual/workqueue/cpumask"),

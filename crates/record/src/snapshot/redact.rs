@@ -12,7 +12,7 @@ mod standin;
 use std::collections::BTreeMap;
 
 use guids::Guids;
-use rxlab_base::parse::kernel_argument;
+use rxlab_base::parse::{IRQBALANCE_VARIABLES, irqbalance_arguments, kernel_argument};
 use rxlab_sys::{Cause, RecordedHost, Recording};
 use standin::StandIns;
 
@@ -38,6 +38,10 @@ enum Class {
     Links,
     /// Arguments of the kernel: only those that name CPUs are kept.
     KernelArguments,
+    /// irqbalance's environment and configuration: only the variables that name CPUs are kept.
+    IrqbalanceVariables,
+    /// Its command line: only what it bans by number is kept.
+    IrqbalanceArguments,
     /// Mount points: only control groups are kept.
     Mounts,
     /// RSS tables with the hash key, by netlink and by ioctl.
@@ -106,6 +110,8 @@ impl Redaction {
             Class::SockDiag => answers::sock_diag(&content, &mut self.stand_ins),
             Class::Links => answers::links(&content),
             Class::KernelArguments => only_cpu_arguments(&content),
+            Class::IrqbalanceVariables => Some(only_banned_cpus(&content)),
+            Class::IrqbalanceArguments => Some(only_bans(&content)),
             Class::Mounts => only_control_groups(&content),
             Class::Rss => answers::rss(&content),
             Class::RssIoctl => answers::rss_ioctl(&content),
@@ -121,6 +127,27 @@ fn only_cpu_arguments(cmdline: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(cmdline).ok()?;
     let kept = KEPT.iter().filter_map(|name| Some(format!("{name}={}", kernel_argument(text, name)?)));
     Some((kept.collect::<Vec<_>>().join(" ") + "\n").into_bytes())
+}
+
+/// The lines with irqbalance's variables that name CPUs.
+fn only_banned_cpus(lines: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(lines);
+    let lines = text.split(['\0', '\n']).map(str::trim);
+    let kept = lines.filter(|line| {
+        let name = line.strip_prefix("export ").unwrap_or(line).split('=').next();
+        name.is_some_and(|name| IRQBALANCE_VARIABLES.contains(&name))
+    });
+    kept.fold(String::new(), |kept, line| kept + line + "\n").into_bytes()
+}
+
+/// irqbalance's command line with what it bans, and without the path of its script.
+fn only_bans(command_line: &[u8]) -> Vec<u8> {
+    let found = irqbalance_arguments(&String::from_utf8_lossy(command_line));
+    let irqs = found.banned_irqs.iter().map(|irq| format!("--banirq={irq}\0"));
+    let names = found.banned_names.iter().map(|name| format!("--banmod={name}\0"));
+    let script = found.policy_script.iter().map(|_| format!("--policyscript={WITHHELD}\0"));
+    let kept: String = irqs.chain(names).chain(script).collect();
+    format!("irqbalance\0{kept}").into_bytes()
 }
 
 /// The lines of control group file systems.
@@ -159,6 +186,8 @@ fn class(path: &str) -> Class {
         ["proc", "self", "mountinfo"] => Class::Mounts,
         ["proc", _, "task", _, "children"] => Class::Harmless,
         ["etc", "tuned", _] => Class::Harmless,
+        ["etc", "default" | "sysconfig", "irqbalance"] | ["proc", _, "environ"] => Class::IrqbalanceVariables,
+        ["proc", _, "cmdline"] => Class::IrqbalanceArguments,
         ["netlink", "netdev", _] => Class::Harmless,
         ["netlink", "ethtool", "rss-get" | "rss-contexts-get", _] => Class::Rss,
         ["netlink", "ethtool", _, _] => Class::Harmless,
@@ -177,7 +206,7 @@ fn class(path: &str) -> Class {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, class, only_cpu_arguments};
+    use super::{Class, class, only_banned_cpus, only_bans, only_cpu_arguments};
     use rxlab_path::sample::{Counters, Inventory, Scope, busiest};
     use rxlab_sys::{LiveHost, Query, RecordingHost};
 
@@ -206,6 +235,19 @@ mod tests {
         let kept = only_cpu_arguments(b"root=UUID=1 ip=192.0.2.1 rcu_nocbs=1-3 luks.key=x irqaffinity=0\n");
         assert_eq!(kept.as_deref(), Some(&b"rcu_nocbs=1-3 irqaffinity=0\n"[..]));
         assert_eq!(only_cpu_arguments(b"quiet").as_deref(), Some(&b"\n"[..]));
+    }
+
+    /// An environment has secrets.
+    #[test]
+    fn of_irqbalance_only_bans_are_kept() {
+        let kept = only_banned_cpus(b"TOKEN=x\0IRQBALANCE_BANNED_CPULIST=1-2\0");
+        assert_eq!(kept, b"IRQBALANCE_BANNED_CPULIST=1-2\n");
+        assert_eq!(
+            only_banned_cpus(b"# IRQBALANCE_BANNED_CPUS=1\nexport IRQBALANCE_BANNED_CPUS=2\n"),
+            b"export IRQBALANCE_BANNED_CPUS=2\n"
+        );
+        let kept = only_bans(b"irqbalance\0--pid=/home/x\0-i\x0040\0--policyscript=/home/x/policy\0");
+        assert_eq!(kept, b"irqbalance\0--banirq=40\0--policyscript=(redacted)\0");
     }
 
     /// They are read only if a full thread's listener has an empty queue, or it has other sockets.

@@ -85,7 +85,8 @@ fn last_cores(draft: &Draft<'_>) -> CpuMask {
     let all = vec![1; draft.topology.domains.len()];
     let topology = &draft.topology.clear_of(&slow(&draft.model), &all);
     let queues = |of: &dyn Fn(Option<u32>) -> bool| {
-        draft.planned().filter(|nic| of(nic.node)).map(|nic| nic.rx.len()).sum::<usize>()
+        let of_nics = draft.planned().flat_map(|nic| nic.rx.iter().map(|queue| nic.node_of(queue)));
+        of_nics.filter(|node| of(*node)).count()
     };
     let all = queues(&|_| true).max(1);
     let wanted = all.clamp(1, (topology.usable.len() / ONE_OF).max(1));

@@ -3,6 +3,7 @@
 mod machines;
 
 use super::{Options, Policed, Policy, Variable};
+use rxlab_base::parse::IrqbalanceArguments;
 use rxlab_base::parse::ethtool::Coalesce;
 use rxlab_base::units::{CpuMask, IrqId};
 use rxlab_path::model::{Fact, Function, IdleState, Irqbalance, Model, Rates};
@@ -186,6 +187,18 @@ fn spread_moves_only_interrupts_that_share_a_cpu() {
 }
 
 /// Twelve quiet queues once got masks, or took the CPUs of one with 880,000 packets/s, which got none.
+/// A multi-PF interface: the function of its second queue is in node 1.
+#[test]
+fn a_vector_goes_to_the_node_of_its_function() {
+    let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 1]).traffic("eth0", 4e4).on_node("eth0", 0);
+    let host = sketch.edit("eth0", |nic| {
+        nic.rx[0].irqs[0].node = Some(0);
+        nic.rx[1].irqs[0].node = Some(1);
+    });
+    let plan = plan_of(Policy::NumaLocal, &host.build());
+    assert_eq!(only(&plan, "irq_affinity"), ["irq_affinity eth0/rx-1 = 4"]);
+}
+
 #[test]
 fn of_thirteen_queues_the_busy_one_gets_a_mask() {
     let host = |count: u32| {
@@ -268,6 +281,15 @@ fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
     let deaf = plan(Fact::Unsupported);
     assert!(deaf.reasons[0].contains("stop it first") && deaf.plan.notes[0].contains("stop it first"));
     assert_eq!(only(&deaf.plan, "irqbalance"), [""; 0]);
+    let started = |arguments: IrqbalanceArguments| {
+        let (mut model, rates) = host(Fact::Unsupported);
+        let Fact::Known(Some(irqbalance)) = &mut model.irqbalance else { unreachable!("it runs") };
+        irqbalance.arguments = Fact::Known(arguments);
+        planned(Policy::NumaLocal, &(model, rates), &Options::default())
+    };
+    let by_number = IrqbalanceArguments { banned_irqs: vec![IrqId(41)], ..IrqbalanceArguments::default() };
+    let left = started(by_number);
+    assert!(left.reasons.is_empty() && only(&left.plan, "irqbalance").is_empty(), "{:?}", left.reasons);
     let many = (1000..1051).map(IrqId).collect();
     assert!(
         plan(Fact::Known(many)).reasons[0].contains("list too long for irqbalance"),

@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
 use super::{Spread, Variable, readers, spread};
-use rxlab_base::units::{CpuId, CpuMask};
-use rxlab_path::model::{Fact, Model, Nic, RxQueue};
+use rxlab_base::units::{CpuId, CpuMask, IrqId};
+use rxlab_path::model::{Fact, IrqRates, Model, Nic, RxQueue};
 use rxlab_path::sketch::{Sketch, cpus};
 use rxlab_setting::{Plan, Target, simulation};
 
@@ -196,6 +196,26 @@ fn work_of_many_cpus_is_not_crowded_onto_few() {
     assert_eq!(plan(&spread, "rps"), Vec::<String>::new());
     let why = "the queues of eth0 are quiet, or too few CPUs have room for their packets";
     assert_eq!(spread.reasons, [Variable::Rps.because(why.to_owned())]);
+}
+
+/// IPQ8074 (Irqbalance/irqbalance#258) by a driver without a row: nothing says that `edma_rxdesc_12` is an interrupt of eth0, but
+/// no other interface can have brought the packets.
+#[test]
+fn unknown_interrupts_are_ours_where_our_packets_are_all() {
+    let host = |packets| {
+        let sketch = Sketch::new(4).device("eth0", &[0, 0]).traffic("eth0", packets).receives(0, 0.95, 1.4e5);
+        let sketch = sketch.edit("eth0", |nic| nic.rx.iter_mut().for_each(|queue| queue.irqs.clear()));
+        sketch.measured(|rates| {
+            let per_cpu = [(CpuId(0), 6e4)].into();
+            rates.irqs = vec![IrqRates { irq: IrqId(20), action: "edma_rxdesc_12".to_owned(), per_cpu }];
+        })
+    };
+    assert_eq!(plan(&spread_by(host(1.4e5)), "rps"), ["rps eth0/rx-0 = 1-3", "rps eth0/rx-1 = 1-3"]);
+    let unproven = spread_by(host(4e4));
+    assert_eq!(plan(&unproven, "rps"), [""; 0]);
+    let why = "the interrupts of eth0 are unknown, and interrupt 20 (edma_rxdesc_12) may bring CPU 0 packets of another \
+               interface";
+    assert_eq!(unproven.reasons, [Variable::Rps.because(why.to_owned())]);
 }
 
 /// Which CPU receives most then depends on the mask: the next plan left out another one.

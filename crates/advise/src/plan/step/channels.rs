@@ -1,7 +1,10 @@
 //! As many queues as there are cores for them, if the driver has them.
 
+use std::collections::BTreeSet;
+
 use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
+use crate::plan::topology::Domain;
 use rxlab_base::parse::ethtool::{ChannelKind, Channels};
 use rxlab_base::units::NicName;
 use rxlab_path::constraints::{QueueLimit, changeable_queues, queue_limit};
@@ -14,10 +17,12 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
         let Some((channels, QueueLimit { kind, now, most, why: limit })) = queues(draft, &name) else {
             continue;
         };
-        let node = draft.model.nic(&name).and_then(|nic| nic.node);
-        let domains = draft.topology.domains.iter();
-        let cores =
-            domains.filter(|domain| node.is_none() || domain.node == node).map(|domain| domain.cores.len());
+        let nic = draft.model.nic(&name);
+        let nodes = nic.map(|nic| nic.rx.iter().map(|queue| nic.node_of(queue)).collect::<BTreeSet<_>>());
+        // Near an interface of unknown node is every node.
+        let nodes = nodes.filter(|nodes| !nodes.is_empty() && !nodes.contains(&None));
+        let is_near = |domain: &&Domain| nodes.as_ref().is_none_or(|nodes| nodes.contains(&domain.node));
+        let cores = draft.topology.domains.iter().filter(is_near).map(|domain| domain.cores.len());
         let cores = u32::try_from(cores.sum::<usize>()).unwrap_or(u32::MAX);
         let wanted = most.min(cores);
         if wanted > now {

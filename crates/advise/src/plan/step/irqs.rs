@@ -281,6 +281,10 @@ fn send(draft: &mut Draft<'_>, name: &NicName, queue: QueueId, wanted: &CpuMask,
 fn ban(draft: &mut Draft<'_>, name: &NicName) {
     let Fact::Known(Some(irqbalance)) = &draft.model.irqbalance else { return };
     let Some(nic) = draft.model.nic(name) else { return };
+    let mut irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
+    if irqs.all(|irq| irqbalance.leaves(irq.number, &irq.action)) {
+        return;
+    }
     let Fact::Known(banned) = &irqbalance.banned_irqs else {
         return draft.leave(
             "irq: irqbalance is running and cannot be told from here to leave the interrupts alone; stop it \

@@ -44,9 +44,9 @@ struct Vector {
     time: f64,
     /// True if no more vectors land there than necessary.
     has_room: bool,
-    /// The domain of its device, if known.
+    /// The domain of its function, if known.
     home: Option<usize>,
-    /// Node of its device, if known.
+    /// Node of its function, if known.
     node: Option<u32>,
     domain: usize,
 }
@@ -69,7 +69,7 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
         }
     }
     let mut turns = Vec::new();
-    for of_nic in vectors.chunk_by(|a, b| a.nic == b.nic).filter(|of_nic| of_nic[0].home.is_none()) {
+    for of_nic in vectors.chunk_by(are_together).filter(|of_nic| of_nic[0].home.is_none()) {
         let domains = spread(topology, of_nic.len(), &load);
         domains.iter().for_each(|domain| load[*domain] += 1);
         turns.push(domains);
@@ -85,7 +85,7 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
     let topology = cleared.as_ref().unwrap_or(topology);
     let spills: Vec<bool> = (0..load.len()).map(|domain| is_crowded(topology, &vectors, domain)).collect();
     see_room(topology, &mut vectors, &load, &spills);
-    let homeless = vectors.chunk_by_mut(|a, b| a.nic == b.nic).filter(|of_nic| of_nic[0].home.is_none());
+    let homeless = vectors.chunk_by_mut(are_together).filter(|of_nic| of_nic[0].home.is_none());
     homeless.zip(turns).for_each(|(of_nic, domains)| take_turns(topology, of_nic, domains));
     spill(topology, &mut vectors, &mut load, &spills);
     let mut groups: Vec<Vec<&Vector>> = topology.domains.iter().map(|_| Vec::new()).collect();
@@ -107,6 +107,11 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
     placed
 }
 
+/// True for vectors of one interface that both have a home, or none.
+fn are_together(a: &Vector, b: &Vector) -> bool {
+    a.nic == b.nic && a.home.is_none() == b.home.is_none()
+}
+
 /// The vectors of all planned interfaces, those of one together; none if no CPU is usable.
 fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
     let topology = &draft.topology;
@@ -116,7 +121,6 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
     let of_node = |node| topology.domains.iter().position(|domain| domain.node == Some(node));
     let mut vectors = Vec::new();
     for nic in draft.planned() {
-        let home = nic.node.and_then(of_node).filter(|at| !topology.domains[*at].cores.is_empty());
         let of_nic = by_interrupt(nic);
         let all = draft.machine().time_of(nic);
         let packets = |queue: &RxQueue| {
@@ -128,7 +132,9 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
             let own = nic.rx.iter().filter(|queue| queues.contains(&queue.index));
             let time = all * own.map(packets).sum::<f64>();
             let now = first.and_then(|queue| draft.home(queue)).filter(|cpu| topology.usable.contains(*cpu));
-            let (nic, node) = (nic.name.clone(), nic.node);
+            let node = first.map_or(nic.node, |queue| nic.node_of(queue));
+            let home = node.and_then(of_node).filter(|at| !topology.domains[*at].cores.is_empty());
+            let nic = nic.name.clone();
             Vector { nic, queues, now, time, has_room: false, home, node, domain: 0 }
         }));
     }

@@ -91,7 +91,7 @@ impl Case {
 
     pub(super) fn irqbalance(mut self, banned_irqs: Fact<Vec<IrqId>>) -> Self {
         self.model.irqbalance =
-            Fact::Known(Some(Irqbalance { pid: 700, banned_irqs, banned_cpus: Fact::Unsupported }));
+            Fact::Known(Some(Irqbalance { pid: 700, banned_irqs, ..Irqbalance::default() }));
         self
     }
 

@@ -116,21 +116,25 @@ fn irqbalance(scene: &Scene<'_>) -> Option<Suspect> {
         return None;
     }
     let Fact::Known(Some(irqbalance)) = &scene.model.irqbalance else { return None };
-    let found = interrupts(scene.nic()?, scene.target?);
-    let mut irqs: Vec<IrqId> = found.iter().map(|irq| irq.number).collect();
-    let banned = irqbalance.banned_irqs.known();
-    irqs.retain(|irq| !banned.is_some_and(|banned| banned.contains(irq)));
+    let found = interrupts(scene.nic()?, scene.target?).into_iter();
+    let free = found.filter(|irq| !irqbalance.leaves(irq.number, &irq.action));
+    let irqs: Vec<IrqId> = free.map(|irq| irq.number).collect();
+    let is_told = irqbalance.banned_irqs.known().is_some();
     if irqs.is_empty() {
         return None;
     }
     let numbers = irqs.iter().map(IrqId::to_string).collect::<Vec<_>>().join(", ");
-    let about = match (banned.is_some(), irqs.len()) {
+    let about = match (is_told, irqs.len()) {
         (true, 1) => format!("interrupt {numbers} is not banned there"),
         (true, _) => format!("interrupts {numbers} are not banned there"),
         (false, _) => format!("it does not report if interrupt {numbers} is banned"),
     };
-    let evidence = vec![format!("running (pid {})", irqbalance.pid), about];
-    Suspect::from_evidence(Culprit::Irqbalance, banned.is_some(), evidence)
+    let mut evidence = vec![format!("running (pid {})", irqbalance.pid), about];
+    let script =
+        irqbalance.policy_script().map(|script| format!("its policy script {script} may leave any alone"));
+    let is_probable = is_told && script.is_none();
+    evidence.extend(script);
+    Suspect::from_evidence(Culprit::Irqbalance, is_probable, evidence)
 }
 
 /// Commands that change values.

@@ -41,7 +41,6 @@ const BY: &str = "irqbalance";
 /// `settings` ban.
 pub(super) fn owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Vec<OtherOwner> {
     let Fact::Known(Some(irqbalance)) = &model.irqbalance else { return Vec::new() };
-    let banned = irqbalance.banned_irqs.known().map(Vec::as_slice).unwrap_or_default();
     let banned_nics: BTreeSet<&NicName> = settings
         .iter()
         .filter(|setting| setting.knob == "irqbalance" && setting.value == "banned")
@@ -50,7 +49,7 @@ pub(super) fn owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Ve
     let may_move = |setting: &Setting| {
         let Some(nic) = setting.target.nic().and_then(|name| model.nic(name)) else { return false };
         let irqs = interrupts(nic, &setting.target);
-        !banned_nics.contains(&nic.name) && irqs.iter().any(|irq| !banned.contains(&irq.number))
+        !banned_nics.contains(&nic.name) && irqs.iter().any(|irq| !irqbalance.leaves(irq.number, &irq.action))
     };
     if !settings.iter().any(|setting| setting.knob == KNOB && may_move(setting)) {
         return Vec::new();

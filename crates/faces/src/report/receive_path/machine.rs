@@ -2,6 +2,7 @@
 
 use super::cells::{Footnotes, list, ranges};
 use crate::report::text::{STRONG, clean, paragraph, styled};
+use rxlab_base::parse::IrqbalanceArguments;
 use rxlab_base::units::{CpuMask, Need};
 use rxlab_path::model::{Fact, Model};
 
@@ -122,6 +123,13 @@ fn time_and_tables(model: &Model, notes: &mut Footnotes) -> String {
     parts.join(", ")
 }
 
+/// What irqbalance's command line excludes by name or by a script.
+fn excluded(arguments: &IrqbalanceArguments) -> String {
+    let names = arguments.banned_names.iter().map(|name| format!(", banned names *{name}*"));
+    let script = arguments.policy_script.iter().map(|script| format!(", policy script {script}"));
+    names.chain(script).collect()
+}
+
 fn irqbalance(model: &Model, notes: &mut Footnotes) -> String {
     let mut text = match &model.irqbalance {
         Fact::Known(None) => "irqbalance not running".to_owned(),
@@ -130,7 +138,15 @@ fn irqbalance(model: &Model, notes: &mut Footnotes) -> String {
                 ranges(irqs.iter().map(|irq| irq.0))
             });
             let cpus = notes.word(&irqbalance.banned_cpus, "CPUs banned from irqbalance", list);
-            format!("irqbalance running (pid {}), banned IRQs {irqs}, banned CPUs {cpus}", irqbalance.pid)
+            let file = match irqbalance.banned_cpus_file.as_str() {
+                "" => String::new(),
+                file => format!(" ({file})"),
+            };
+            let pid = irqbalance.pid;
+            let by_arguments = irqbalance.arguments.known().map(excluded).unwrap_or_default();
+            format!(
+                "irqbalance running (pid {pid}), banned IRQs {irqs}, banned CPUs {cpus}{file}{by_arguments}"
+            )
         }
         Fact::Denied(Need::AllProcesses) => "irqbalance: unknown (not all processes are visible)".to_owned(),
         Fact::Unsupported => "irqbalance: unknown (no processes are visible)".to_owned(),
@@ -148,6 +164,7 @@ fn irqbalance(model: &Model, notes: &mut Footnotes) -> String {
 mod tests {
     use super::{Footnotes, lines};
     use crate::report::{sample_model, text};
+    use rxlab_base::parse::IrqbalanceArguments;
     use rxlab_base::units::{CpuMask, Need};
     use rxlab_path::model::{Fact, IdleState, Irqbalance, Model};
 
@@ -196,6 +213,26 @@ mod tests {
     }
 
     #[test]
+    fn what_irqbalance_was_started_with_is_said() {
+        let mut model = sample_model::machine(2, 1);
+        model.irqbalance = Fact::Known(Some(Irqbalance {
+            pid: 7,
+            banned_irqs: Fact::Known(Vec::new()),
+            banned_cpus: Fact::Known("1".parse().expect("a list")),
+            banned_cpus_file: "/etc/default/irqbalance".to_owned(),
+            arguments: Fact::Known(IrqbalanceArguments {
+                banned_names: vec!["mlx5".to_owned()],
+                policy_script: Some("/etc/policy".to_owned()),
+                ..IrqbalanceArguments::default()
+            }),
+        }));
+        let said = plain(&model);
+        let expected =
+            "banned CPUs 1 (/etc/default/irqbalance), banned names *mlx5*, policy script /etc/policy";
+        assert!(said.contains(expected), "{said}");
+    }
+
+    #[test]
     fn absence_is_said() {
         let mut model = sample_model::machine(2, 1);
         model.rps_sock_flow_entries = Fact::Denied(Need::Root);
@@ -208,6 +245,7 @@ mod tests {
             pid: 7,
             banned_irqs: Fact::Denied(Need::Root),
             banned_cpus: Fact::Known(Default::default()),
+            ..Irqbalance::default()
         }));
         insta::assert_snapshot!(plain(&model));
         let said = |irqbalance| plain(&Model { irqbalance, ..sample_model::machine(2, 1) });

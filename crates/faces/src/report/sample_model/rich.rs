@@ -26,6 +26,7 @@ pub(crate) fn rich() -> Model {
         pid: 512,
         banned_irqs: Fact::Known([40, 41, 42, 43, 77].map(IrqId).into()),
         banned_cpus: Fact::Known(cpus("12-15")),
+        ..Irqbalance::default()
     }));
     model.nics = vec![bond(), vlan(), bridge(), ens3(), eth0(), lo(), veth(0), veth(1)];
     model.listeners = Fact::Known(listeners());
