@@ -264,8 +264,8 @@ pub fn is_counted(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
     nic.rx.len() == 1 || rates.nic(&nic.name).is_some_and(|rates| rates.queues.contains_key(&queue.index))
 }
 
-/// The receive queue that brings a CPU its work: the busiest of those whose interrupt lands there,
-/// else the busiest queue of the interface that receives most (`lo` never).
+/// The receive queue that brings a CPU its work: the busiest one of the interface whose interrupts bring most there, else the
+/// busiest queue of all (`lo` never).
 pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a Nic, &'a RxQueue)> {
     let queues = || {
         let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
@@ -278,7 +278,11 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
     let busiest = |found: Vec<(&'a Nic, &'a RxQueue)>| {
         found.into_iter().rev().max_by(|a, b| packets(a).total_cmp(&packets(b)))
     };
-    busiest(landing.collect()).or_else(|| {
+    let landing: Vec<(&Nic, &RxQueue)> = landing.collect();
+    let brought = |nic: &Nic| landing.iter().filter(|(of, _)| of.name == nic.name).map(packets).sum::<f64>();
+    let most = landing.iter().rev().max_by(|a, b| brought(a.0).total_cmp(&brought(b.0)));
+    let of_most = landing.iter().filter(|(nic, _)| most.is_some_and(|(most, _)| most.name == nic.name));
+    busiest(of_most.copied().collect()).or_else(|| {
         let here = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
         // A tenth leaves room for packets that pass several interfaces (bridge, veth); an
         // interface that carries less is not where this CPU's work comes from.
@@ -551,6 +555,16 @@ mod tests {
         };
         assert!(!is_foreign("fsl_dpaa2_eth", "dpio.3") && !is_foreign("lan966x-switch", "fdma irq"));
         assert!(is_foreign("fsl_dpaa2_eth", "dpio.x") && is_foreign("igb", "dpio.3"));
+    }
+
+    /// r8125 next to NICs of a SoC: each of its four queues takes less than the only queue of another.
+    #[test]
+    fn the_carrier_is_of_the_interface_that_brings_most() {
+        let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 5e4).device("eth2", &[0, 0, 0, 0]);
+        let sketch = sketch.queue_traffic("eth2", &[3.2e4, 3.3e4, 3.2e4, 3.1e4]).receives(0, 0.97, 1.8e5);
+        let (model, rates) = sketch.build();
+        let found = carrier(&model, &rates, CpuId(0)).map(|(nic, queue)| (nic.name.as_str(), queue.index));
+        assert_eq!(found, Some(("eth2", 1)));
     }
 
     /// mvneta requests the interrupts of all its interfaces by its own name.

@@ -196,7 +196,7 @@ fn a_vector_goes_to_the_node_of_its_function() {
         nic.rx[1].irqs[0].node = Some(1);
     });
     let plan = plan_of(Policy::NumaLocal, &host.build());
-    assert_eq!(only(&plan, "irq_affinity"), ["irq_affinity eth0/rx-1 = 4"]);
+    assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
 }
 
 #[test]
@@ -289,7 +289,8 @@ fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
     };
     let by_number = IrqbalanceArguments { banned_irqs: vec![IrqId(41)], ..IrqbalanceArguments::default() };
     let left = started(by_number);
-    assert!(left.reasons.is_empty() && only(&left.plan, "irqbalance").is_empty(), "{:?}", left.reasons);
+    let is_deaf = left.reasons.iter().any(|reason| reason.contains("stop it first"));
+    assert!(!is_deaf && only(&left.plan, "irqbalance").is_empty(), "{:?}", left.reasons);
     let many = (1000..1051).map(IrqId).collect();
     assert!(
         plan(Fact::Known(many)).reasons[0].contains("list too long for irqbalance"),
