@@ -3,7 +3,7 @@
 use rxlab_base::units::{CpuId, CpuMask};
 
 use super::drivers::{Bus, DRIVERS, Driver, STRANGE, TABLE, driver};
-use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Truth, Tx, Upper};
+use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Told, Truth, Tx, Upper};
 use crate::random::Random;
 
 impl Random {
@@ -29,6 +29,7 @@ pub(crate) fn generate(seed: u64) -> Truth {
         cpus: cpus(random),
         nohz: CpuMask::new(),
         cpuset: None,
+        exclusive: CpuMask::new(),
         full: CpuMask::new(),
         nics: Vec::new(),
         uppers: Vec::new(),
@@ -79,7 +80,33 @@ fn constrain(random: &mut Random, truth: &mut Truth) {
             irqbalance.banned_cpus = chosen.difference(&pinned);
         }
         if truth.usable().is_empty() {
-            *truth = before;
+            *truth = before.clone();
+        }
+    }
+    if let Some(irqbalance) = &mut truth.irqbalance
+        && irqbalance.told == Told::Nowhere
+    {
+        irqbalance.told = random.pick(&[Told::Environment, Told::Configuration, Told::Nowhere]);
+        if truth.usable().is_empty() {
+            *truth = before.clone();
+        }
+    }
+    if random.percent(4) && truth.cpuset.is_none() {
+        truth.exclusive = truth.online().iter().filter(|_| random.percent(40)).collect();
+        if truth.usable().is_empty() {
+            truth.exclusive = CpuMask::new();
+        }
+    }
+    let online = truth.online();
+    let nodes: Vec<u32> = truth.cpus.iter().map(|cpu| cpu.node).collect();
+    for nic in &mut truth.nics {
+        nic.half_node = nic.half.as_ref().map(|_| random.pick(&nodes));
+        // Its name begins with that of the device.
+        if nic.driver.bus == Bus::Platform && random.percent(30) {
+            let action = format!("{}-1:00", nic.driver.bus.device(nic.number, &nic.function));
+            let number = nic.irqs.last().map_or(FIRST_IRQ + nic.number * 300, |last| last.number + 1);
+            let (affinity, lands) = (online.clone(), online.first().expect("one is online"));
+            nic.irqs.push(Irq { number, action, affinity, lands });
         }
     }
     // Where the CPU of an interrupt cannot be seen, nothing shows that it did not move.
@@ -423,5 +450,6 @@ fn irqbalance(random: &mut Random, truth: &mut Truth) {
     let irqs = truth.nics.iter().flat_map(|nic| &nic.irqs).map(|irq| irq.number);
     let banned = if random.percent(30) { irqs.take(20).collect() } else { Vec::new() };
     let banned_cpus = CpuMask::new();
-    truth.irqbalance = Some(Irqbalance { banned, banned_cpus, answers: random.percent(80) });
+    let told = if random.percent(80) { Told::Socket } else { Told::Nowhere };
+    truth.irqbalance = Some(Irqbalance { banned, banned_cpus, told });
 }

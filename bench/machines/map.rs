@@ -44,12 +44,12 @@ fn cpus(truth: &Truth, model: &Model) -> Result<(), String> {
     Ok(())
 }
 
-fn device(truth: &Truth, nic: &Nic, shown: &Shown, seen: &Seen) -> Result<(), String> {
-    same("node", shown.node, nic.node)?;
+fn device(truth: &Truth, nic: &Nic, of: &Shown, seen: &Seen) -> Result<(), String> {
+    same("node", of.node, nic.node)?;
     let times = if is_doubled(truth, nic) { 2 } else { 1 };
-    same("receive queues", shown.rx.len(), nic.rx.len() * times)?;
-    for (at, (queue, shown)) in nic.rx.iter().zip(&shown.rx).enumerate() {
-        self::queue(truth, nic, (at, queue), shown, seen).map_err(|why| format!("rx-{at}: {why}"))?;
+    same("receive queues", of.rx.len(), nic.rx.len() * times)?;
+    for (at, (queue, shown)) in nic.rx.iter().zip(&of.rx).enumerate() {
+        self::queue(truth, nic, (at, queue), (of, shown), seen).map_err(|why| format!("rx-{at}: {why}"))?;
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ fn queue(
     truth: &Truth,
     nic: &Nic,
     (at, queue): (usize, &Rx),
-    shown: &RxQueue,
+    (of, shown): (&Shown, &RxQueue),
     seen: &Seen,
 ) -> Result<(), String> {
     match (&shown.rps_cpus, truth.damage == Damage::MaskDenied && (at == 0 || !nic.is_recorded())) {
@@ -78,6 +78,9 @@ fn queue(
     if numbers != own && (is_known || !numbers.is_empty()) {
         return Err(format!("interrupts shown as {numbers:?}, are {own:?}"));
     }
+    // The node is that of the function in the name of its interrupt.
+    let node = if shown.irqs.is_empty() { nic.node } else { nic.node_of(u32::try_from(at).expect("few")) };
+    same("node", of.node_of(shown), node)?;
     let home = nic.home(queue);
     let lands = irq_cpus(shown, &seen.model, &seen.rates);
     if lands.iter().any(|cpu| Some(cpu) != home) {

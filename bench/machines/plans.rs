@@ -19,7 +19,7 @@ use super::follow::{follow, irqs};
 use super::look::{Seen, look};
 use super::map;
 use super::request::Request;
-use super::truth::{Damage, HANDED, KEPT, Nic, Rx, Truth, Work};
+use super::truth::{Damage, HANDED, KEPT, Nic, Rx, Told, Truth, Work};
 use super::{Property, Violation};
 
 /// Receive time that a policy may give the hottest CPU although it had less: half of a CPU leaves room for the
@@ -161,7 +161,9 @@ fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<
                 if shown.rx.get(queue.index as usize).is_some_and(|queue| queue.irqs.is_empty()) {
                     return Err(format!("{set}: its interrupt is unknown"));
                 }
-                leaves_node(truth, request, shown.node, set, &may)?;
+                let node =
+                    shown.rx.get(queue.index as usize).map_or(shown.node, |queue| shown.node_of(queue));
+                leaves_node(truth, request, node, set, &may)?;
             }
             _ => {}
         }
@@ -261,6 +263,10 @@ fn leaves_node(
 /// Applies the plan to the files and undoes it. False if the kernel refuses to move interrupts, or the plan
 /// is about queues that these files do not get.
 fn applied(truth: &Truth, seen: &Seen, plan: &Plan) -> Result<bool, String> {
+    // irqbalance answers root only, and only root applies.
+    if truth.irqbalance.as_ref().is_some_and(|irqbalance| irqbalance.told == Told::Configuration) {
+        return Ok(true);
+    }
     let (files, rest) = seen.host.parts();
     let refused = truth.nics.iter().filter(|nic| nic.is_managed).flat_map(|nic| &nic.irqs);
     // EIO, as for interrupts that the kernel manages (write_irq_affinity).

@@ -46,6 +46,7 @@ fn smaller(truth: &Truth, request: &Request) -> Vec<(Truth, Request)> {
         truth.veths.clear();
     });
     with(&|truth, _| truth.cpuset = None);
+    with(&|truth, _| truth.exclusive = Default::default());
     with(&|truth, _| truth.nohz = Default::default());
     with(&|truth, _| truth.sock_flows = 0);
     with(&|truth, _| truth.cpus.iter_mut().for_each(|cpu| cpu.capacity = None));
@@ -90,6 +91,7 @@ fn smaller(truth: &Truth, request: &Request) -> Vec<(Truth, Request)> {
                 nic.tx.iter_mut().for_each(|queue| queue.xps.remove(cpu.id));
             }
             truth.nohz.remove(cpu.id);
+            truth.exclusive.remove(cpu.id);
             truth.cpuset.iter_mut().for_each(|own| own.remove(cpu.id));
         });
     }

@@ -96,8 +96,9 @@ pub(crate) struct Nic {
     pub(crate) driver: &'static Driver,
     /// Address of its PCI function, also for devices of other buses.
     pub(crate) function: String,
-    /// Another function that the interrupts of every second queue belong to (multi-PF).
+    /// Another function that the interrupts of every second queue belong to (multi-PF), and its node.
     pub(crate) half: Option<String>,
+    pub(crate) half_node: Option<u32>,
     /// Number of the first interrupt where the driver counts vectors, and the distance between two.
     pub(crate) counts: (u32, u32),
     /// Number of its virtio or VMBus device.
@@ -135,6 +136,7 @@ impl Default for Nic {
             driver: &DRIVERS[0],
             function: String::new(),
             half: None,
+            half_node: None,
             counts: (0, 1),
             number: 0,
             node: None,
@@ -164,6 +166,11 @@ impl Nic {
         };
         let Self { name: nic, number, counts, .. } = self;
         name.of(&Named { nic, function, number: *number, queue, queues, counts: *counts })
+    }
+
+    /// The node of the function whose vector a queue has.
+    pub(crate) fn node_of(&self, queue: u32) -> Option<u32> {
+        if self.half.is_some() && !queue.is_multiple_of(2) { self.half_node.or(self.node) } else { self.node }
     }
 
     /// The CPU that takes the packets of a queue off it.
@@ -257,8 +264,18 @@ pub(crate) struct Irqbalance {
     pub(crate) banned: Vec<u32>,
     /// CPUs that it gives no interrupts to.
     pub(crate) banned_cpus: CpuMask,
-    /// False for one without a socket.
-    pub(crate) answers: bool,
+    pub(crate) told: Told,
+}
+
+/// Where the CPUs that irqbalance leaves alone can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Socket,
+    /// The environment of its process.
+    Environment,
+    /// The configuration of its service: its environment cannot be read.
+    Configuration,
+    Nowhere,
 }
 
 #[derive(Debug, Clone)]
@@ -269,6 +286,8 @@ pub(crate) struct Truth {
     pub(crate) nohz: CpuMask,
     /// CPUs of the root control group, if not all.
     pub(crate) cpuset: Option<CpuMask>,
+    /// CPUs of an exclusive group of the first version of control groups.
+    pub(crate) exclusive: CpuMask,
     /// CPUs without vectors for further interrupts.
     pub(crate) full: CpuMask,
     pub(crate) nics: Vec<Nic>,
@@ -318,12 +337,13 @@ impl Truth {
     pub(crate) fn usable(&self) -> CpuMask {
         let free = self.cpus.iter().filter(|cpu| cpu.online && !cpu.isolated).map(|cpu| cpu.id);
         let free = free.collect::<CpuMask>().difference(&self.nohz).difference(&self.banned_cpus());
+        let free = free.difference(&self.exclusive);
         self.cpuset.as_ref().map_or(free.clone(), |own| free.intersection(own))
     }
 
     /// CPUs that irqbalance says it leaves alone.
     fn banned_cpus(&self) -> CpuMask {
-        let told = self.irqbalance.as_ref().filter(|irqbalance| irqbalance.answers);
+        let told = self.irqbalance.as_ref().filter(|irqbalance| irqbalance.told != Told::Nowhere);
         told.map(|irqbalance| irqbalance.banned_cpus.clone()).unwrap_or_default()
     }
 
@@ -401,11 +421,11 @@ impl Truth {
 /// A line for each CPU, queue and other part of the machine.
 impl fmt::Display for Truth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, nohz, cpuset, full, damage, cost, is_exact, sock_flows, .. } = self;
+        let Self { kernel, nohz, cpuset, exclusive, full, damage, cost, is_exact, sock_flows, .. } = self;
         writeln!(f, "{kernel:?}, damage {damage:?}, {:.2} us a packet, exact {is_exact}", cost * 1e6)?;
         writeln!(
             f,
-            "nohz {nohz}, cpuset {cpuset:?}, without vectors {full}, rps_sock_flow_entries {sock_flows}"
+            "nohz {nohz}, cpuset {cpuset:?}, exclusive {exclusive}, without vectors {full}, rps_sock_flow_entries {sock_flows}"
         )?;
         let work = self.work();
         for Cpu { id, node, core, cache, online, isolated, capacity, program } in &self.cpus {

@@ -69,7 +69,29 @@ fn nodes(mut host: RecordedHost, truth: &Truth) -> RecordedHost {
     host.with_list("sys/devices/system/node", names)
 }
 
+/// Mount point of cpusets of the first version.
+const FIRST: &str = "sys/fs/cgroup/cpuset";
+
+/// Mounts of control groups: the controller is in the first version where a group is exclusive.
+pub(super) fn mounts(truth: &Truth) -> String {
+    let first = format!("33 31 0:29 / /{FIRST} rw - cgroup cgroup rw,cpuset\n");
+    let second = "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n".to_owned();
+    if truth.exclusive.is_empty() { second } else { second + &first }
+}
+
 fn cpuset(host: RecordedHost, truth: &Truth) -> RecordedHost {
+    if !truth.exclusive.is_empty() {
+        let names = ["cpuset.cpus", "shield", "system", "tasks"].map(str::to_owned);
+        return host
+            .with_list(FIRST, names.to_vec())
+            .with(&format!("{FIRST}/cpuset.cpu_exclusive"), "1\n")
+            .with(&format!("{FIRST}/cpuset.effective_cpus"), format!("{}\n", truth.online()))
+            .with(&format!("{FIRST}/shield/cpuset.cpu_exclusive"), "1\n")
+            .with(&format!("{FIRST}/shield/cpuset.effective_cpus"), format!("{}\n", truth.exclusive))
+            .with_list(&format!("{FIRST}/system"), vec!["cpuset.cpus".to_owned()])
+            .with(&format!("{FIRST}/system/cpuset.cpu_exclusive"), "1\n")
+            .with("proc/1/cgroup", "4:cpuset:/system\n");
+    }
     let own = truth.cpuset.clone().unwrap_or_else(|| truth.online());
     let host = host.with("sys/fs/cgroup/cpuset.cpus.effective", format!("{own}\n"));
     if truth.kernel >= Kernel::V6_8 { host.with("sys/fs/cgroup/cpuset.cpus.isolated", "\n") } else { host }

@@ -7,9 +7,9 @@ mod netlink;
 mod nics;
 
 use rxlab_base::units::CpuMask;
-use rxlab_sys::RecordedHost;
+use rxlab_sys::{Cause, RecordedHost};
 
-use super::truth::{Irqbalance, Kernel, Truth};
+use super::truth::{Irqbalance, Kernel, Told, Truth};
 
 pub(crate) use counters::at;
 
@@ -32,7 +32,7 @@ fn kernel(host: RecordedHost, truth: &Truth) -> RecordedHost {
         .with("proc/sys/kernel/hostname", "random\n")
         .with("proc/sys/kernel/osrelease", format!("{release}\n"))
         .with("proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000001\n")
-        .with("proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+        .with("proc/self/mountinfo", cpus::mounts(truth))
         .with("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n")
         .with("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm \n");
     for (name, value) in [
@@ -63,14 +63,28 @@ fn processes(host: RecordedHost, truth: &Truth) -> RecordedHost {
         .with("proc/2/comm", "kthreadd\n")
         .with("proc/2/task/2/children", "3 ")
         .with("proc/3/comm", "pool_workqueue_release\n");
-    if let Some(Irqbalance { banned, banned_cpus, answers }) = &truth.irqbalance {
+    if let Some(Irqbalance { banned, banned_cpus, told }) = &truth.irqbalance {
         pids.push(IRQBALANCE);
-        host = host.with(&format!("proc/{IRQBALANCE}/comm"), "irqbalance\n");
-        if *answers {
-            let irqs: String = banned.iter().map(|irq| format!("IRQ {irq} LOAD 0 DIFF 0 CLASS 5 ")).collect();
-            let setup = format!("SLEEP 10 {irqs}BANNED {}", banned_cpus.to_hex());
-            host = host.with(&format!("socket/irqbalance/{IRQBALANCE}/setup"), setup);
-        }
+        let path = |file: &str| format!("proc/{IRQBALANCE}/{file}");
+        let arguments: String = banned.iter().map(|irq| format!("--banirq={irq}\0")).collect();
+        host = host
+            .with(&path("comm"), "irqbalance\n")
+            .with(&path("cmdline"), format!("/usr/sbin/irqbalance\0--foreground\0{arguments}"));
+        let socket = format!("socket/irqbalance/{IRQBALANCE}/setup");
+        let list = format!("IRQBALANCE_BANNED_CPULIST={banned_cpus}");
+        host = match told {
+            Told::Socket => {
+                let irqs: String =
+                    banned.iter().map(|irq| format!("IRQ {irq} LOAD 0 DIFF 0 CLASS 5 ")).collect();
+                host.with(&socket, format!("SLEEP 10 {irqs}BANNED {}", banned_cpus.to_hex()))
+            }
+            Told::Environment => host.with(&path("environ"), format!("LANG=C\0{list}\0")),
+            Told::Configuration => host
+                .with_failure(&socket, Cause::Denied)
+                .with_failure(&path("environ"), Cause::Denied)
+                .with("etc/default/irqbalance", format!("# Options\n{list}\n")),
+            Told::Nowhere => host,
+        };
     }
     host.with_list("proc", pids.iter().map(ToString::to_string).collect())
 }

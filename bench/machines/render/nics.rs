@@ -104,6 +104,9 @@ fn device(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
         let numbers = listed.map(|irq| irq.number.to_string()).collect();
         host = host.with_list(&format!("{pci}/msi_irqs"), numbers);
     }
+    if let (Some(half), Some(node)) = (&nic.half, nic.half_node) {
+        host = host.with(&format!("sys/bus/pci/devices/{half}/numa_node"), format!("{node}\n"));
+    }
     if nic.driver.is_virtual && nic.number.is_multiple_of(2) {
         host = host.with_link(&format!("{pci}/physfn"), "../0000:0f:00.0");
     }

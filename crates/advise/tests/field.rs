@@ -236,7 +236,13 @@ const PLANS: &[Planned] = &[
     // RSS reaches 16 queues.
     ("ixgbe-16queue", "full", &[], &["channels"]),
     ("ixgbe-16queue", "doctor", &["rps enp3s0f0/rx-0 = 16"], &["channels"]),
-    ("ixgbe-40queue", "doctor", &[], &["channels", "rss"]),
+    // Those are on the CPUs of node 0.
+    (
+        "ixgbe-40queue",
+        "doctor",
+        &["rps enp3s0f0/rx-0 = 16", "rps enp3s0f0/rx-15 = 38-39"],
+        &["channels", "rss"],
+    ),
     // Threads on CPU 3 poll for all interfaces.
     ("mt7996-napi-threads", "spread", &[], &["rps", "rfs", "irq_affinity"]),
     ("mt7996-napi-threads", "doctor", &[], &["rps", "rfs", "channels"]),

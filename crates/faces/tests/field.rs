@@ -12,7 +12,7 @@ use std::time::Duration;
 use rxlab_advise::doctor::{DoctorReport, doctor};
 use rxlab_advise::plan::{Options, Policy};
 use rxlab_base::parse::irqbalance_setup;
-use rxlab_base::units::CpuMask;
+use rxlab_base::units::{CpuMask, Direction};
 use rxlab_change::apply::{self, BeginInfo, Transaction};
 use rxlab_change::journal::{Memory, Store};
 use rxlab_faces::report::{findings, receive_path};
@@ -114,7 +114,7 @@ const MACHINES: [Machine; 38] = [
         "ixgbe-40queue",
         &["enp3s0f0"],
         "rx-0 and 15 more queues take 100 %",
-        Some(("rfs", "enp3s0f0")),
+        Some(("rps", "enp3s0f0")),
         &["channels enp3s0f0 ="],
     ),
     machine(
@@ -137,7 +137,7 @@ const MACHINES: [Machine; 38] = [
         Some(("spread.irq", "eth2")),
         &["it receives all packets of eth0"],
     ),
-    machine("tunnel-drops", &["wg0"], "wg0 drops 900 packets/s", None, &["no drops"]),
+    machine("tunnel-drops", &["wg0"], "wg0 drops 900 packets/s", Some(("rfs", "eth0")), &["no drops"]),
     machine("tunnel-drops-idle", &["wg0"], "wg0 drops 900 packets/s", None, &["no drops"]),
     machine("usb-nic", &["25"], "CPU 3 is full", Some(("rps", "eth1")), &[ELSEWHERE]),
     machine(
@@ -288,7 +288,7 @@ fn plans(model: &Model, rates: &Rates, report: &DoctorReport) -> Vec<Plan> {
 fn unproven(model: &Model, plan: &Plan) -> Vec<String> {
     let of_irqs = plan.settings.iter().map(|planned| &planned.set).filter(|set| set.knob == "irq_affinity");
     let is_unproven = |set: &&Setting| match &set.target {
-        Target::Queue { nic, queue } => {
+        Target::Queue { nic, queue } if queue.direction == Direction::Rx => {
             let nic = model.nic(nic).expect("on the map");
             nic.rx.get(queue.index as usize).is_some_and(|queue| queue.irqs.is_empty())
         }
@@ -366,6 +366,9 @@ fn not_exported(model: &Model, plan: &Plan) -> Vec<String> {
             plan.settings.iter().map(|planned| &planned.set).filter(|set| set.knob == "irq_affinity");
         for set in of_irqs.filter(|set| !left_out(set)) {
             let Target::Queue { nic, queue } = &set.target else { continue };
+            if queue.direction == Direction::Tx {
+                continue;
+            }
             let nic = model.nic(nic).expect("on the map");
             let irqs =
                 nic.rx.get(queue.index as usize).map(|queue| queue.irqs.as_slice()).unwrap_or_default();

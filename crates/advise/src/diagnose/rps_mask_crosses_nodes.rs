@@ -26,7 +26,8 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "a node is unknown, processes run mostly on the far CPUs (then the readers are there), the \
-             near CPUs all take interrupts of interfaces with traffic or are full of receive work, the interrupt is outside the device's node \
+             near CPUs all take interrupts of interfaces with traffic, are fewer than the busy ones of these or are full of receive \
+             work, the interrupt is outside the device's node \
              (irq-on-wrong-node), or the packets there may come from `lo`",
     evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask \
                and its CPUs on other nodes",
@@ -44,8 +45,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     if queues.is_empty() {
         return None;
     }
-    let irqs: CpuMask = loaded(model, rates).iter().map(|queue| queue.cpu).collect();
-    let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue, &irqs)?)));
+    let all = loaded(model, rates);
+    let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue, &all)?)));
     let caught: Vec<(&Loaded<'_>, CpuMask)> = caught.collect();
     let (queue, far) = worst(&caught)?;
     let (name, mask, home) = (queue.name(), queue.mask()?, node(model, queue.cpu)?);
@@ -69,15 +70,18 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })
 }
 
-/// The CPUs of a queue's mask that are on another node without a reason. CPUs that take interrupts of interfaces with
-/// traffic, `irqs`, are no place for the work of other queues.
-fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, irqs: &CpuMask) -> Option<CpuMask> {
+/// The CPUs of a queue's mask that are on another node without a reason. CPUs that take interrupts of queues with traffic, `all`,
+/// are no place for the work of others, and fewer CPUs than such queues in the node no place for that of all.
+fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, all: &[Loaded<'_>]) -> Option<CpuMask> {
     let mask = queue.mask().filter(|_| queue.load >= SUBSTANTIAL)?;
     let home = node(model, queue.cpu)?;
     let far: CpuMask = mask.iter().filter(|cpu| node(model, *cpu).is_some_and(|node| node != home)).collect();
-    let near = of_node(model, home).intersection(&model.usable()).difference(irqs);
+    let irqs: CpuMask = all.iter().map(|queue| queue.cpu).collect();
+    let near = of_node(model, home).intersection(&model.usable()).difference(&irqs);
+    let is_heavy = |queue: &&Loaded<'_>| queue.load >= SUBSTANTIAL && node(model, queue.cpu) == Some(home);
+    let heavy: CpuMask = all.iter().filter(is_heavy).map(|queue| queue.cpu).collect();
     let misplaced = queue.nic.node_of(queue.queue).is_some_and(|own| own != home);
-    if far.is_empty() || near.is_empty() || misplaced {
+    if far.is_empty() || near.is_empty() || near.len() < heavy.len() || misplaced {
         return None;
     }
     let readers_are_far = mean(rates, &far, |cpu| cpu.user + cpu.system)
@@ -125,6 +129,9 @@ mod tests {
         };
         two(9e4).silent(&RULE, "the other CPU of the node takes an interrupt of another interface");
         assert_eq!(two(0.0).findings(&RULE).len(), 1, "that interface is idle");
+        let three = Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2]).traffic("eth0", 2.7e5);
+        let three = three.each("0-2", |sketch, cpu| sketch.receives(cpu, 0.6, 9e4)).rps("eth0", "4-7");
+        three.silent(&RULE, "one CPU is left for three");
         let unknown = host("0-15,17-31").tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
         unknown.silent(&RULE, "nodes are not known");
         let one = Sketch::new(32).device("eth0", &[16]).traffic("eth0", 9e4).receives(16, 0.6, 9e4);

@@ -5,7 +5,7 @@
 //! the queue's interrupt, none that takes an interrupt while others are left for all, at high packet rates none of its
 //! core, and none for two queues of two CPUs. Queues whose interrupts come to one CPU may have one mask if there are
 //! fewer CPUs than queues: their work is that of one CPU. If there are fewer than such CPUs, the clearly hottest of
-//! these hand packets on.
+//! these hand packets on; if none is, and every CPU of the domain takes interrupts, those of other domains are used.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -81,6 +81,7 @@ impl Part<'_> {
 }
 
 /// A queue before it gets its part.
+#[derive(Clone)]
 struct Unassigned<'a> {
     nic: &'a Nic,
     queue: &'a RxQueue,
@@ -217,7 +218,15 @@ impl Machine<'_> {
             if is_alone {
                 alone.extend(group);
             } else if !group.is_empty() {
-                parts.extend(Share { around: Some(domain), ..share }.divide(self, group));
+                let around = Share { around: Some(domain), ..share }.divide(self, group.clone());
+                // Where every CPU takes interrupts, and too many are hot, those of other domains are nearer than none.
+                let has_others = self.topology.domains.len() > 1;
+                let is_full = has_others && domain.usable.iter().all(|cpu| irqs.contains(*cpu));
+                if some_hot && is_full && around.iter().all(|part| part.mask.is_empty()) {
+                    alone.extend(group);
+                } else {
+                    parts.extend(around);
+                }
             }
         }
         if !alone.is_empty() {

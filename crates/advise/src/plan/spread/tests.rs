@@ -198,6 +198,17 @@ fn work_of_many_cpus_is_not_crowded_onto_few() {
     assert_eq!(spread.reasons, [Variable::Rps.because(why.to_owned())]);
 }
 
+/// 82599 with 40 queues, of which RSS reaches those of one node only.
+#[test]
+fn where_a_node_is_full_another_one_helps() {
+    let packets = [9e4, 9e4, 9e4, 9e4, 20.0, 20.0, 20.0, 20.0];
+    let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).traffic("eth0", 3.6e5);
+    let sketch = sketch.queue_traffic("eth0", &packets).on_node("eth0", 0);
+    let sketch = sketch.each("0-3", |sketch, cpu| sketch.receives(cpu, 0.78, 9e4));
+    let expected = [(0, 4), (1, 5), (2, 6), (3, 7)].map(|(rx, cpu)| format!("rps eth0/rx-{rx} = {cpu}"));
+    assert_eq!(plan(&spread_by(sketch), "rps"), expected);
+}
+
 /// IPQ8074 (Irqbalance/irqbalance#258) by a driver without a row: nothing says that `edma_rxdesc_12` is an interrupt of eth0, but
 /// no other interface can have brought the packets.
 #[test]

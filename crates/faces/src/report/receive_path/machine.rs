@@ -226,7 +226,7 @@ mod tests {
                 ..IrqbalanceArguments::default()
             }),
         }));
-        let said = plain(&model);
+        let said = plain(&model).split_whitespace().collect::<Vec<_>>().join(" ");
         let expected =
             "banned CPUs 1 (/etc/default/irqbalance), banned names *mlx5*, policy script /etc/policy";
         assert!(said.contains(expected), "{said}");
