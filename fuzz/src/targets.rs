@@ -53,6 +53,9 @@ pub const TARGETS: &[(&str, Target)] = &[
         }
     }),
     ("parse/irqbalance", |bytes| on(bytes, parse::irqbalance_setup)),
+    ("parse/irqbalance_start", |bytes| {
+        with(bytes, |text| (parse::irqbalance_arguments(text), parse::irqbalance_variables(text.lines())))
+    }),
     ("parse/kernel_arguments", |bytes| {
         with(bytes, |text| {
             (parse::has_kernel_argument(text, "rxlab=off"), parse::kernel_argument(text, "rcu_nocbs"))

@@ -42,7 +42,7 @@ const MACHINES: &[Machine] = &[
             "55: PCI-MSI 1605634-edge eth2-TxRx-2",
             "56: PCI-MSI 1605635-edge eth2-TxRx-3",
             "61: PCI-MSI 1605640-edge eth2",
-            // The slow path; 63 was requested by nobody.
+            // The slow path; nothing requests 63.
             "62: PCI-MSI 1572864-edge eth3",
             "64: PCI-MSI 1572866-edge eth3-fp-0",
             "65: PCI-MSI 1572867-edge eth3-fp-1",
@@ -296,7 +296,7 @@ const MACHINES: &[Machine] = &[
         nics: &[listed(("pci0000:00/0000:08:00.0/net/eno2", "igb", 2), (167, 171), |rx| Some(168 + rx))],
     },
     Machine {
-        // Which interrupter takes the events of an endpoint is not to be seen.
+        // Nothing shows which interrupter takes the events of an endpoint.
         source: "linux-usb, secondary interrupters, 2026: a NIC on a USB host with three vectors",
         lines: &[
             "32: IR-PCI-MSIX-0000:03:00.3 0-edge xhci_hcd",
