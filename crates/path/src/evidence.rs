@@ -467,14 +467,14 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_queue_on_the_cpu_brings_its_work() {
+    fn the_interface_with_most_packets_on_the_cpu_brings_its_work() {
         let sketch = Sketch::new(4).device("eth0", &[2, 2]).device("eth1", &[2]);
         let (model, rates) = sketch.traffic("eth0", 9e3).traffic("eth1", 6e3).build();
         let (nic, queue) = carrier(&model, &rates, CpuId(2)).expect("some interface carries it");
         assert_eq!(
             (nic.name.as_str(), queue.index),
-            ("eth1", 0),
-            "6,000 on one queue beat 4,500 on each of two"
+            ("eth0", 0),
+            "4,500 on each of two queues beat 6,000 on one"
         );
     }
 

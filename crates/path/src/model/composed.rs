@@ -299,8 +299,11 @@ impl Device {
     }
 }
 
-/// Interfaces of one function, of which the second has no interrupts of its own, or shares all.
-const PORTS: &[(&str, &[&str], [&[u32]; 2])] = &[
+/// The driver of two interfaces of one function, its interrupts from number 40 on, and those of the only queue of each.
+type Ports = (&'static str, &'static [&'static str], [&'static [u32]; 2]);
+
+/// Those of which the second has no interrupts of its own, or shares all.
+const PORTS: &[Ports] = &[
     // A representor of a virtual function next to the physical one.
     ("ice", &["ice-0000:04:00.0:misc", "ice-eth0-TxRx-0"], [&[41], &[]]),
     ("nfp", &["eth0-exn", "eth0-rxtx-0"], [&[41], &[]]),
