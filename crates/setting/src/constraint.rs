@@ -113,8 +113,7 @@ mod tests {
     #[test]
     fn cpus_banned_in_irqbalance_bind_plans() {
         let banned = |list: &str| {
-            let banned_cpus = Fact::Known(cpus(list));
-            let irqbalance = Irqbalance { pid: 7, banned_irqs: Fact::Known(vec![]), banned_cpus };
+            let irqbalance = Irqbalance { banned_cpus: Fact::Known(cpus(list)), ..Irqbalance::default() };
             host().tune(|model| model.irqbalance = Fact::Known(Some(irqbalance)))
         };
         assert_eq!(said(banned("6-7"), "rps eth0/rx-0 = 5-6"), "CPU 6 is banned in irqbalance");

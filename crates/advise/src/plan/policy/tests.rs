@@ -186,7 +186,6 @@ fn spread_moves_only_interrupts_that_share_a_cpu() {
     );
 }
 
-/// Twelve quiet queues once got masks, or took the CPUs of one with 880,000 packets/s, which got none.
 /// A multi-PF interface: the function of its second queue is in node 1.
 #[test]
 fn a_vector_goes_to_the_node_of_its_function() {
@@ -199,6 +198,7 @@ fn a_vector_goes_to_the_node_of_its_function() {
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
 }
 
+/// Twelve quiet queues once got masks, or took the CPUs of one with 880,000 packets/s, which got none.
 #[test]
 fn of_thirteen_queues_the_busy_one_gets_a_mask() {
     let host = |count: u32| {
