@@ -23,7 +23,7 @@ use rxlab_trial::simulate;
 
 use super::disk::{Place, SimDisk};
 use super::host::SimHost;
-use super::schedule::{Actor, Set, Slot};
+use super::schedule::{Actor, Home, QueueValue, Set};
 use super::{Killed, Link, Mutation, Running, State, World, kernel, nanoseconds};
 
 /// The root of the machine, as named in journals.
@@ -199,22 +199,18 @@ fn look(host: &dyn Host) -> Model {
 fn settings(state: &State, set: &[Set], cookie: u64) -> Vec<Setting> {
     let text = |(slot, which): &Set| {
         let value = kernel::text(*slot, kernel::ours(*slot, *which));
-        let target = match slot {
-            Slot::Entries | Slot::Budget => "host".to_owned(),
-            Slot::Rps(device, queue)
-            | Slot::Rfs(device, queue)
-            | Slot::Irq(device, queue)
-            | Slot::QueueDefer(device, queue) => format!("{}/rx-{queue}", name(state, *device, cookie)?),
-            Slot::Group(group) => {
+        let target = match slot.home() {
+            Home::Host => "host".to_owned(),
+            Home::Cpu(cpu) => format!("cpu:{cpu}"),
+            Home::Nic(device, _) => name(state, device, cookie)?,
+            Home::Queue(device, queue, QueueValue::Xps) => format!("{}/tx-{queue}", name(state, device, cookie)?),
+            Home::Queue(device, queue, _) => format!("{}/rx-{queue}", name(state, device, cookie)?),
+            Home::Group(group) => {
                 let groups = &state.machine.groups;
-                format!("cgroup:/{}", groups[usize::from(*group) % groups.len()].name)
+                let name = &groups[usize::from(group) % groups.len()].name;
+                if *which == 0 { format!("cgroup:/{name}") } else { format!("unit:{name}") }
             }
-            Slot::Ksoftirqd(cpu) => format!("cpu:{cpu}"),
-            Slot::Xps(device, queue) => format!("{}/tx-{queue}", name(state, *device, cookie)?),
-            Slot::Channels(device) | Slot::Threaded(device) | Slot::Defer(device) | Slot::Rss(device) => {
-                name(state, *device, cookie)?
-            }
-            Slot::Thread(process, _) => format!("pid:{}", state.machine.process_of(*process).pid),
+            Home::Thread(process, _) => format!("pid:{}", state.machine.process_of(process).pid),
         };
         format!("{} {target} = {value}", kernel::knob(*slot)).parse().ok()
     };

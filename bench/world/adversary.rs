@@ -21,22 +21,8 @@ pub(crate) fn generate(seed: u64) -> Schedule {
     let mut custom: Vec<(Slot, u8)> = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();
     let first = match random.below(10) {
         1 => {
-            // A write that discards what another program has set.
-            let device = random.byte(2);
-            let one = random.pick(&[
-                Slot::Irq(device, 1),
-                Slot::Rps(device, 0),
-                Slot::Threaded(device),
-                Slot::QueueDefer(device, 0),
-                Slot::Rss(device),
-            ]);
-            custom.push((one, random.byte(3)));
-            let set = match one {
-                Slot::QueueDefer(..) if random.percent(50) => (Slot::Defer(device), random.byte(2)),
-                // Fewer queues are refused.
-                Slot::Rss(_) => (Slot::Channels(device), 1),
-                _ => (Slot::Channels(device), random.byte(2)),
-            };
+            let (set, lost) = discarding(random);
+            custom.extend(lost);
             Actor::Apply { set: vec![set], confirm: random.byte(4), netns: 0 }
         }
         0 => Actor::Trial { set: sets(random), keep: random.percent(50) },
@@ -66,6 +52,38 @@ pub(crate) fn generate(seed: u64) -> Schedule {
         }
     }
     Schedule { custom, first, events }
+}
+
+/// A write that discards what another program has set, and that.
+fn discarding(random: &mut Random) -> (Set, Vec<(Slot, u8)>) {
+    let device = random.byte(2);
+    let queue = random.byte(2);
+    let thread = random.pick(&[Slot::NapiCpus(device, queue), Slot::NapiPriority(device, queue)]);
+    let (which, other) = (random.byte(2), random.byte(3));
+    let channels = (Slot::Channels(device), which);
+    let reopens = if random.percent(50) { channels } else { (Slot::Ring(device), which) };
+    match random.below(9) {
+        0 => (reopens, vec![(Slot::Irq(device, 1), other)]),
+        1 => (channels, vec![(Slot::Rps(device, 0), other)]),
+        2 => (reopens, vec![(Slot::Threaded(device), other)]),
+        3 => (reopens, vec![(Slot::QueueDefer(device, 0), other)]),
+        4 => ((Slot::Defer(device), which), vec![(Slot::QueueDefer(device, 0), other)]),
+        // Fewer queues are refused.
+        5 => ((Slot::Channels(device), 1), vec![(Slot::Rss(device), other)]),
+        6 => (reopens, vec![(Slot::Threaded(device), other), (thread, other)]),
+        7 => (reopens, vec![(Slot::QueueThreaded(device, queue), other), (thread, other)]),
+        // The NAPIs of a veth.
+        _ => {
+            let veth = 2 + device;
+            let single = random.pick(&[
+                Slot::QueueDefer(veth, 0),
+                Slot::Suspend(veth, 0),
+                Slot::QueueThreaded(veth, 0),
+                Slot::Threaded(veth),
+            ]);
+            ((Slot::Gro(veth), 1), vec![(Slot::Gro(veth), other), (single, other)])
+        }
+    }
 }
 
 fn at_some_time(random: &mut Random, act: Move) -> Event {
@@ -214,12 +232,20 @@ fn sets(random: &mut Random) -> Vec<Set> {
 }
 
 fn slot(random: &mut Random) -> Slot {
-    match random.below(23) {
+    match random.below(32) {
         17 => Slot::Defer(random.byte(2)),
-        18 | 19 => Slot::QueueDefer(random.byte(2), random.byte(2)),
+        18 | 19 => Slot::QueueDefer(device(random), random.byte(2)),
         20 => Slot::Rss(random.byte(2)),
         21 => Slot::Ksoftirqd(random.byte(4)),
         22 => Slot::Group(random.byte(2)),
+        23 => Slot::Flush(random.byte(2)),
+        24 => Slot::QueueFlush(device(random), random.byte(2)),
+        25 => Slot::Suspend(device(random), random.byte(2)),
+        26 => Slot::QueueThreaded(device(random), random.byte(2)),
+        27 => Slot::NapiCpus(device(random), random.byte(2)),
+        28 => Slot::NapiPriority(device(random), random.byte(2)),
+        29 | 30 => Slot::Gro(2 + random.byte(2)),
+        31 => Slot::Ring(random.byte(2)),
         14..17 => {
             let most = random.pick(&[2, 4]);
             Slot::Thread(random.byte(2), random.byte(most))

@@ -342,15 +342,19 @@ fn forgotten(mutation: Mutation, line: &[u8]) -> Vec<u8> {
             Record::Intent(Intent { displaced: Vec::new(), ..intent }).to_line()
         }
         (
-            Mutation::ThreadedStays | Mutation::TableStays | Mutation::NapisStay,
+            Mutation::ThreadedStays
+            | Mutation::TableStays
+            | Mutation::NapisStay
+            | Mutation::PollersStay,
             Some(Record::Intent(mut intent)),
         ) => {
-            let kept = match mutation {
-                Mutation::ThreadedStays => "threaded",
-                Mutation::TableStays => "rss",
-                _ => "queue_defer_hard_irqs",
+            let kept: &[&str] = match mutation {
+                Mutation::ThreadedStays => &["threaded"],
+                Mutation::TableStays => &["rss"],
+                Mutation::PollersStay => &["napi_affinity", "napi_priority"],
+                _ => &["queue_defer_hard_irqs"],
             };
-            intent.displaced.retain(|value| value.knob != kept);
+            intent.displaced.retain(|value| !kept.contains(&value.knob.as_str()));
             Record::Intent(intent).to_line()
         }
         _ => line.to_vec(),

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::io::Errno as Os;
-use rxlab_base::parse::{Scheduling, attribute, one_message};
+use rxlab_base::parse::{Scheduling, attribute, ethtool, link_request, one_message};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
+use rxlab_change::knob::testbed::features_answer;
 use rxlab_sys::{
     Action, Cause, Entry, EthtoolChange, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError,
     Operation, OtherView, Query,
 };
 
-use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list, scheduling, scheduling_of, table};
+use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, Queue, list, scheduling, scheduling_of, table};
 use super::processes::Group;
-use super::schedule::{Area, Slot};
+use super::schedule::{Area, NicValue, QueueValue, Slot};
 use super::{Counted, Link, Mutation, State, World};
 
 /// The namespace of every command, by its own name.
@@ -31,6 +32,9 @@ pub(crate) struct SimHost {
 /// An escaped name that is not UTF-8.
 const ODD: &str = "\\xff\\xfe";
 
+/// Stands for all values of all NAPIs and their threads, in the rule about checks and writes.
+const NAPIS: Slot = Slot::QueueDefer(0, 0);
+
 /// Object at a path.
 enum Node {
     Interfaces,
@@ -47,6 +51,10 @@ enum Node {
     Tasks(usize),
     /// The file `stat` of a process or a thread.
     Stat(u32, u64),
+    /// The name of the thread of a NAPI.
+    Poller(String),
+    /// `ifindex` of an interface.
+    Index(usize),
     /// The directory of all control groups, and of one.
     Groups,
     Group(usize),
@@ -114,12 +122,15 @@ impl SimHost {
         let device = &machine.devices[at];
         let Some(rest) = rest.strip_prefix("queues") else {
             return match rest {
-                "ifindex" => Node::InterfaceFile(at, format!("{}\n", device.ifindex)),
+                "ifindex" => Node::Index(at),
                 "carrier_down_count" => Node::InterfaceFile(at, format!("{}\n", device.carrier_downs)),
                 "device/driver" if device.pci.is_some() => Node::Driver(at),
                 "threaded" => Node::Value(Slot::Threaded(u8::try_from(at).unwrap_or(0))),
                 "napi_defer_hard_irqs" if device.pci.is_some() => {
                     Node::Value(Slot::Defer(u8::try_from(at).unwrap_or(0)))
+                }
+                "gro_flush_timeout" if device.pci.is_some() => {
+                    Node::Value(Slot::Flush(u8::try_from(at).unwrap_or(0)))
                 }
                 "operstate" => Node::InterfaceFile(at, "up\n".to_owned()),
                 _ => Node::Absent,
@@ -132,14 +143,14 @@ impl SimHost {
             (_, Some(number)) => (false, number),
             _ => return Node::Absent,
         };
-        let number = number.parse::<usize>().ok().filter(|number| (*number as u64) < device.count.now);
+        let number = number.parse::<usize>().ok().filter(|number| (*number as u64) < device.count());
         let Some(number) = number else { return Node::Absent };
         let (device, queue) = (u8::try_from(at).unwrap_or(0), u8::try_from(number).unwrap_or(0));
         match (file, is_rx) {
             ("", _) => Node::Queue(at, number, is_rx),
             ("rps_cpus", true) => Node::Value(Slot::Rps(device, queue)),
             ("rps_flow_cnt", true) => Node::Value(Slot::Rfs(device, queue)),
-            ("xps_cpus", false) if machine.has_xps(device) => Node::Value(Slot::Xps(device, queue)),
+            ("xps_cpus", false) if machine.device(device).has_xps() => Node::Value(Slot::Xps(device, queue)),
             _ => Node::Absent,
         }
     }
@@ -161,6 +172,7 @@ impl SimHost {
             "proc/sys/net/core/",
             "proc/8",
             "proc/9",
+            "proc/10",
             "sys/devices/system/cpu/online",
         ];
         if known.iter().any(|known| path.starts_with(known)) {
@@ -173,6 +185,9 @@ impl SimHost {
                 (Node::Value(Slot::Thread(process, _)), _) => Link::Read(Slot::Thread(*process, 0)),
                 (Node::Tasks(process), _) => Link::Read(Slot::Thread(u8::try_from(*process).unwrap_or(0), 0)),
                 (Node::Stat(pid, _), _) => Link::Read(Slot::Thread(u8::from(*pid >= 900), 0)),
+                // A value of a NAPI is read from several files.
+                (Node::Poller(_) | Node::Index(_), _) => Link::Read(NAPIS),
+                (Node::Value(slot), _) if slot.is_of_napi() => Link::Read(NAPIS),
                 (Node::Value(slot), _) => Link::Read(*slot),
                 _ => Link::Other,
             };
@@ -182,7 +197,14 @@ impl SimHost {
         }
         let mut state = self.world.state();
         let node = self.node(&state.machine, path);
-        prevented(&mut state, &node, operation, path)?;
+        let refused = prevented(&mut state, &node, operation, path);
+        let node = match (node, &refused) {
+            (Node::Interrupts, Err(_)) if state.has(Mutation::NoInterrupts) => Node::Fixed(NO_INTERRUPTS.to_owned()),
+            (node, _) => {
+                refused?;
+                node
+            }
+        };
         answer(&mut state, node).ok_or_else(|| HostError::new(operation, path, Cause::Missing))
     }
 }
@@ -234,7 +256,7 @@ fn proc_node(machine: &Machine, rest: &str) -> Node {
     let Some(irq) = irq.and_then(|irq| irq.parse::<u32>().ok()) else { return Node::Absent };
     for (at, device) in (0u8..).zip(&machine.devices) {
         let queue = device.queues.iter().position(|queue| queue.irq == irq);
-        let queue = queue.filter(|queue| (*queue as u64) < device.count.now && device.pci.is_some());
+        let queue = queue.filter(|queue| (*queue as u64) < device.count() && device.pci.is_some());
         if let (Some(queue), true) = (queue, device.netns != 0) {
             return Node::Value(Slot::Irq(at, u8::try_from(queue).unwrap_or(0)));
         }
@@ -248,6 +270,13 @@ fn process_node(machine: &Machine, rest: &str) -> Option<Node> {
     let pid: u32 = pid.parse().ok()?;
     if let Some(node) = ksoftirqd_node(pid, rest) {
         return Some(node);
+    }
+    if let Some(slot) = machine.of_thread(pid, QueueValue::NapiCpus) {
+        return match rest {
+            "comm" => Some(Node::Poller(machine.thread_name(pid)?)),
+            "stat" => machine.of_thread(pid, QueueValue::NapiPriority).map(Node::Value),
+            _ => (rest == format!("task/{pid}/status")).then_some(Node::Value(slot)),
+        };
     }
     let at = machine.processes.iter().position(|process| process.pid == pid)?;
     let process = &machine.processes[at];
@@ -272,18 +301,12 @@ fn hits(area: Area, node: &Node, operation: Operation) -> bool {
         Node::Interface(at)
         | Node::Driver(at)
         | Node::InterfaceFile(at, _)
+        | Node::Index(at)
         | Node::Queues(at)
         | Node::Queue(at, ..) => Some(*at),
-        Node::Value(
-            Slot::Rps(at, _)
-            | Slot::Rfs(at, _)
-            | Slot::Xps(at, _)
-            | Slot::QueueDefer(at, _)
-            | Slot::Defer(at)
-            | Slot::Rss(at)
-            | Slot::Threaded(at)
-            | Slot::Channels(at),
-        ) => Some(usize::from(*at)),
+        // Interrupts and threads have files of their own.
+        Node::Value(Slot::Irq(..) | Slot::NapiCpus(..) | Slot::NapiPriority(..)) => None,
+        Node::Value(slot) => slot.device().map(usize::from),
         _ => None,
     };
     match (area, node) {
@@ -310,21 +333,26 @@ fn prevented(state: &mut State, node: &Node, operation: Operation, path: &str) -
 fn value_text(slot: Slot, value: u64) -> String {
     match slot {
         Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => format!("{value:x}\n"),
-        Slot::Thread(..) => format!("Name:\tserver\nCpus_allowed_list:\t{}\n", list(value)),
-        Slot::Group(_) => format!("{}\n", list(value)),
-        Slot::Ksoftirqd(cpu) => {
-            let (policy, priority, nice) = scheduling_of(value);
-            let zeros = |count| " 0".repeat(count);
-            let pid = KSOFTIRQD + u32::from(cpu);
-            format!(
-                "{pid} (ksoftirqd/{cpu}) S 2{} {nice}{} {priority} {policy}{}\n",
-                zeros(14),
-                zeros(20),
-                zeros(11)
-            )
+        Slot::Thread(..) | Slot::NapiCpus(..) => {
+            format!("Name:\tserver\nCpus_allowed_list:\t{}\n", list(value))
         }
+        Slot::Group(_) => format!("{}\n", list(value)),
+        Slot::Ksoftirqd(cpu) => stat(KSOFTIRQD + u32::from(cpu), &format!("ksoftirqd/{cpu}"), value),
         _ => format!("{value}\n"),
     }
+}
+
+/// The file `stat` of a thread of the kernel with this scheduling.
+fn stat(pid: u32, name: &str, value: u64) -> String {
+    let (policy, priority, nice) = scheduling_of(value);
+    let zeros = |count| " 0".repeat(count);
+    format!("{pid} ({name}) S 2{} {nice}{} {priority} {policy}{}\n", zeros(14), zeros(20), zeros(11))
+}
+
+/// The file `stat` of the thread that polls a queue.
+fn poller_stat(machine: &Machine, slot: Slot) -> Option<String> {
+    let pid = u32::try_from(machine.identity(slot)).ok()?;
+    Some(stat(pid, &machine.thread_name(pid)?, machine.value(slot)?.now))
 }
 
 fn number(slot: Slot, bytes: &[u8]) -> Option<u64> {
@@ -344,7 +372,7 @@ fn interrupts(machine: &Machine) -> String {
         if device.pci.is_none() || device.netns == 0 {
             continue;
         }
-        for (queue, number) in device.queues.iter().zip(0..device.count.now) {
+        for (queue, number) in device.queues.iter().zip(0..device.count()) {
             text += &format!(" {}:  1  2  3  4  PCI-MSI 1-edge  virtio{at}-input.{number}\n", queue.irq);
         }
     }
@@ -361,18 +389,15 @@ fn link_of(at: usize, device: &Device) -> String {
 /// The queues of the devices of a namespace, or their NAPIs.
 fn napis(machine: &Machine, cookie: u64, query: &Query) -> Vec<u8> {
     let mut answer = Vec::new();
-    for (_, device) in machine.in_netns(cookie).filter(|(_, device)| device.pci.is_some()) {
-        for (number, queue) in (0..).zip(&device.queues).take(usize::try_from(device.count.now).unwrap_or(0))
-        {
-            let numbers = match query {
-                Query::Napis => {
-                    vec![
-                        (1, device.ifindex),
-                        (2, queue.napi()),
-                        (5, u32::try_from(queue.defer.now).unwrap_or(0)),
-                    ]
-                }
-                _ => vec![(1, number), (2, device.ifindex), (3, 0), (4, queue.napi())],
+    for (_, device) in machine.in_netns(cookie) {
+        let queues = (0..).zip(&device.queues).take(usize::try_from(device.count()).unwrap_or(0));
+        for (number, queue) in queues {
+            // A veth does not say which NAPI polls a queue.
+            let napi = device.pci.map(|_| (4, queue.napi));
+            let numbers: Vec<(u16, u32)> = match query {
+                Query::Napis if !device.has_napis() => continue,
+                Query::Napis => napi_of(device, queue),
+                _ => [(1, number), (2, device.ifindex), (3, 0)].into_iter().chain(napi).collect(),
             };
             let attributes: Vec<u8> = numbers
                 .into_iter()
@@ -384,8 +409,53 @@ fn napis(machine: &Machine, cookie: u64, query: &Query) -> Vec<u8> {
     answer
 }
 
+/// The settings of a NAPI, by their attributes.
+const SETTINGS: [(u16, QueueValue); 4] = [
+    (5, QueueValue::Defer),
+    (6, QueueValue::Flush),
+    (7, QueueValue::Suspend),
+    (8, QueueValue::Threaded),
+];
+
+fn napi_of(device: &Device, queue: &Queue) -> Vec<(u16, u32)> {
+    let number = |value| u32::try_from(queue.value(value).now).unwrap_or(0);
+    let thread = (number(QueueValue::Threaded) == 1).then_some((4, queue.thread));
+    let ids = [(1, device.ifindex), (2, queue.napi)].into_iter().chain(thread);
+    ids.chain(SETTINGS.map(|(kind, value)| (kind, number(value)))).collect()
+}
+
+/// The interfaces of a namespace, with their kinds. One whose name is not UTF-8 is left out: nothing can name it.
+fn links(machine: &Machine, cookie: u64) -> Vec<u8> {
+    const IFLA_LINKINFO: u16 = 18;
+    const IFLA_INFO_KIND: u16 = 1;
+    let message = |device: &Device| {
+        let name = device.name.parse().ok().filter(|_| !device.is_odd)?;
+        let kind = attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"veth\0"));
+        let mut message = link_request(&name, if device.pci.is_none() { &kind } else { &[] });
+        message[4..8].copy_from_slice(&device.ifindex.to_ne_bytes());
+        Some(one_message(&message))
+    };
+    machine.in_netns(cookie).filter_map(|(_, device)| message(device)).flatten().collect()
+}
+
+fn rings(device: &Device) -> Vec<u8> {
+    let size = u32::try_from(device.nic_value(NicValue::Ring).now).unwrap_or(0);
+    one_message(&[(2, 4096), (6, size)].map(|(kind, count): (u16, u32)| attribute(kind, count.to_ne_bytes())).concat())
+}
+
+/// The offloads of a veth, of which the world has one.
+fn offloads(device: &Device) -> Vec<u8> {
+    let is_on = device.nic_value(NicValue::Gro).now == 1;
+    features_answer(&[GRO], if is_on { &[GRO] } else { &[] }, &[])
+}
+
+const GRO: &str = "rx-gro";
+
+/// A list with an interrupt of no interface.
+const NO_INTERRUPTS: &str = "           CPU0       CPU1       CPU2       CPU3\n 9:  1  2  3  4  IO-APIC 9-fasteoi  acpi\n";
+
 fn channels(device: &Device) -> Vec<u8> {
-    let counts = [(5, u32::from(MAX_QUEUES)), (9, u32::try_from(device.count.now).unwrap_or(0))];
+    let counts = [(5, u32::from(MAX_QUEUES)), (9, u32::try_from(device.count()).unwrap_or(0))];
     one_message(&counts.map(|(kind, count)| attribute(kind, count.to_ne_bytes())).concat())
 }
 
@@ -394,10 +464,10 @@ impl SimHost {
         self.check_view().map_err(|_| HostError::new(operation, path, Cause::OtherView))
     }
 
-    fn find(&self, state: &State, nic: &NicName) -> Option<u8> {
+    /// The device of a name, on a bus or virtual.
+    fn find(&self, state: &State, nic: &NicName, is_virtual: bool) -> Option<u8> {
         let at = state.machine.find(self.cookie(), nic.as_str())?;
-        state.machine.devices[at].pci?;
-        u8::try_from(at).ok()
+        (state.machine.devices[at].pci.is_none() == is_virtual).then(|| u8::try_from(at).ok())?
     }
 
     /// Carries out an action that sets one value, which `found` looks for and gives a number.
@@ -415,20 +485,6 @@ impl SimHost {
         if done { Ok(()) } else { Err(failed(Cause::Errno(22))) }
     }
 
-    /// sched_setattr(2) of a thread of the kernel.
-    fn schedule(&self, path: &str, pid: u32, wanted: &Scheduling) -> Result<(), HostError> {
-        self.set(path, |state| {
-            let cpu = pid.checked_sub(KSOFTIRQD).and_then(|cpu| u8::try_from(cpu).ok())?;
-            let nice = if wanted.policy == 5 && state.has(Mutation::OneStep) { 0 } else { wanted.nice };
-            let (policy, priority) = (u64::from(wanted.policy), u64::from(wanted.priority));
-            let slot = Slot::Ksoftirqd(cpu);
-            // The nice value is set by a second call.
-            let is_cut = state.dies_in_call() && matches!(policy, 1 | 2 | 5);
-            let was = scheduling_of(state.machine.value(slot)?.now).2;
-            Some((slot, scheduling(policy, priority, if is_cut { was } else { i64::from(nice) })))
-        })
-    }
-
     /// sched_setaffinity(2), which takes the number of a thread.
     fn move_thread(&self, pid: u32, tid: u32, cpus: &CpuMask) -> Result<(), HostError> {
         let path = format!("proc/{pid}/task/{tid}/status");
@@ -444,6 +500,26 @@ impl SimHost {
     }
 }
 
+/// The number of a request of one attribute: length, kind, 32 bits.
+fn number32(attributes: &[u8]) -> Option<u64> {
+    attributes.get(4..8)?.try_into().ok().map(u32::from_ne_bytes).map(u64::from)
+}
+
+/// sched_setattr(2) of a thread of the kernel.
+fn scheduled(state: &State, pid: u32, wanted: &Scheduling) -> Option<(Slot, u64)> {
+    let cpu = pid.checked_sub(KSOFTIRQD).filter(|cpu| *cpu < CPUS);
+    let slot = match cpu {
+        Some(cpu) => Slot::Ksoftirqd(u8::try_from(cpu).ok()?),
+        None => state.machine.of_thread(pid, QueueValue::NapiPriority)?,
+    };
+    let nice = if wanted.policy == 5 && state.has(Mutation::OneStep) { 0 } else { wanted.nice };
+    let (policy, priority) = (u64::from(wanted.policy), u64::from(wanted.priority));
+    // The nice value is set by a second call.
+    let is_cut = state.dies_in_call() && matches!(policy, 1 | 2 | 5);
+    let was = scheduling_of(state.machine.value(slot)?.now).2;
+    Some((slot, scheduling(policy, priority, if is_cut { was } else { i64::from(nice) })))
+}
+
 impl Host for SimHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
         if let Some(text) = self.taken_for_kept(path) {
@@ -452,7 +528,11 @@ impl Host for SimHost {
         let text = self.meet(path, Operation::Read, |state, node| match node {
             Node::Fixed(text) | Node::InterfaceFile(_, text) => Some(text),
             Node::Interrupts => Some(interrupts(&state.machine)),
+            Node::Poller(name) => Some(format!("{name}\n")),
+            Node::Index(at) => Some(format!("{}\n", state.machine.devices[at].ifindex)),
+            Node::Value(slot @ Slot::NapiPriority(..)) => poller_stat(&state.machine, slot),
             Node::Value(slot) => Some(value_text(slot, state.machine.value(slot)?.now)),
+            Node::Stat(..) if state.has(Mutation::ThreadsByNumber) && path.contains("/task/") => None,
             Node::Stat(tid, start) => {
                 Some(format!("{tid} (server) S{} {start}{}\n", " 0".repeat(18), " 0".repeat(30)))
             }
@@ -505,14 +585,14 @@ impl Host for SimHost {
                     .map(String::from)
                     .into(),
                 Node::Queues(at) => {
-                    let count = machine.devices[at].count.now;
+                    let count = machine.devices[at].count();
                     ["rx", "tx"]
                         .iter()
                         .flat_map(|kind| (0..count).map(move |n| format!("{kind}-{n}")))
                         .collect()
                 }
                 Node::Queue(_, _, true) => vec!["rps_cpus".to_owned(), "rps_flow_cnt".to_owned()],
-                Node::Queue(at, ..) if state.machine.devices[at].queues.len() > 1 => {
+                Node::Queue(at, ..) if machine.devices[at].has_xps() => {
                     vec!["xps_cpus".to_owned()]
                 }
                 Node::Queue(..) => Vec::new(),
@@ -548,36 +628,46 @@ impl Host for SimHost {
         let (get, nic) = match query {
             Query::Queues | Query::Napis => {
                 // All values of all NAPIs are one answer.
-                self.world.step(Counted::Any, Link::Read(Slot::QueueDefer(0, 0)));
+                self.world.step(Counted::Any, Link::Read(NAPIS));
                 let mut state = self.world.state();
                 return match prevented(&mut state, &Node::Napis, Operation::Ask, &path) {
                     Err(_) if state.has(Mutation::NoNapis) => Ok(Vec::new()),
                     prevented => prevented.map(|()| napis(&state.machine, self.cookie(), query)),
                 };
             }
-            Query::Ethtool(get @ (EthtoolGet::Channels | EthtoolGet::Rss | EthtoolGet::RxRings), nic) => {
-                (*get, nic)
+            Query::Links => {
+                self.world.step(Counted::Any, Link::Other);
+                return Ok(links(&self.world.state().machine, self.cookie()));
             }
+            Query::Ethtool(get, nic) => (*get, nic),
             _ => return Err(missing()),
         };
-        let slot = if get == EthtoolGet::Channels { Slot::Channels } else { Slot::Rss };
-        let at = self.find(&self.world.state(), nic);
-        self.world.step(Counted::Any, at.map_or(Link::Other, |at| Link::Read(slot(at))));
+        let (value, is_virtual) = match get {
+            EthtoolGet::Channels => (NicValue::Channels, false),
+            EthtoolGet::Rss | EthtoolGet::RxRings => (NicValue::Rss, false),
+            EthtoolGet::Rings => (NicValue::Ring, false),
+            EthtoolGet::Features => (NicValue::Gro, true),
+            _ => return Err(missing()),
+        };
+        let at = self.find(&self.world.state(), nic, is_virtual);
+        self.world.step(Counted::Any, at.map_or(Link::Other, |at| Link::Read(value.of(at))));
         let mut state = self.world.state();
         // Not every driver reports the number of rings.
-        let at = self.find(&state, nic).filter(|at| get != EthtoolGet::RxRings || *at == 0);
+        let at = self.find(&state, nic, is_virtual).filter(|at| get != EthtoolGet::RxRings || *at == 0);
         let at = at.ok_or_else(missing)?;
-        prevented(&mut state, &Node::Value(slot(at)), Operation::Ask, &path)?;
+        prevented(&mut state, &Node::Value(value.of(at)), Operation::Ask, &path)?;
         let device = state.machine.device(at);
-        if get == EthtoolGet::Channels {
-            return Ok(channels(device));
-        }
-        if get == EthtoolGet::RxRings {
+        Ok(match get {
+            EthtoolGet::Channels => channels(device),
+            EthtoolGet::Rings => rings(device),
+            EthtoolGet::Features => offloads(device),
             // `struct ethtool_rxnfc`: a command, a kind of flow, and the count.
-            return Ok(one_message(&[&[0; 8][..], &device.count.now.to_ne_bytes(), &[0; 176]].concat()));
-        }
-        let table = table(device.rss.now, device.count.now);
-        Ok(one_message(&attribute(4, table.map(u32::to_ne_bytes).concat())))
+            EthtoolGet::RxRings => one_message(&[&[0; 8][..], &device.count().to_ne_bytes(), &[0; 176]].concat()),
+            _ => {
+                let table = table(device.nic_value(NicValue::Rss).now, device.count());
+                one_message(&attribute(4, table.map(u32::to_ne_bytes).concat()))
+            }
+        })
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {
@@ -585,56 +675,29 @@ impl Host for SimHost {
             return self.move_thread(*pid, *tid, cpus);
         }
         let path = action.path();
-        match action {
+        self.set(&path, |state| match action {
             Action::Napi { id, attributes } => {
-                return self.set(&path, |state| {
-                    let number = attributes.get(4..8)?.try_into().ok().map(u32::from_ne_bytes)?;
-                    let slots = state.machine.slots();
-                    let is_it = |slot: &Slot| match slot {
-                        Slot::QueueDefer(device, queue) => {
-                            let device = state.machine.device(*device);
-                            device.netns == self.cookie() && device.queues[usize::from(*queue)].napi() == *id
-                        }
-                        _ => false,
-                    };
-                    Some((slots.into_iter().find(is_it)?, u64::from(number)))
-                });
+                let kind = u16::from_ne_bytes(attributes.get(2..4)?.try_into().ok()?);
+                let (_, value) = SETTINGS.into_iter().find(|(setting, _)| *setting == kind)?;
+                Some((state.machine.of_napi(self.cookie(), *id, value)?, number32(attributes)?))
             }
             Action::EthtoolIoctl { nic, change: EthtoolChange::Table { queues, reset, .. } } => {
-                return self.set(&path, |state| {
-                    let packed =
-                        (0..).zip(queues).fold(0, |all, (at, queue)| all | u64::from(queue + 1) << (4 * at));
-                    Some((Slot::Rss(self.find(state, nic)?), if *reset { 0 } else { packed }))
-                });
+                let packed =
+                    (0..).zip(queues).fold(0, |all, (at, queue)| all | u64::from(queue + 1) << (4 * at));
+                Some((Slot::Rss(self.find(state, nic, false)?), if *reset { 0 } else { packed }))
             }
-            Action::ThreadPolicy { pid, scheduling } => return self.schedule(&path, *pid, scheduling),
-            _ => {}
-        }
-        let failed = |cause: Cause| HostError::new(Operation::Act, &path, cause);
-        let Action::Ethtool { get: EthtoolGet::Channels, nic, attributes } = action else {
-            return Err(failed(Cause::Missing));
-        };
-        self.in_one_view(Operation::Act, &path)?;
-        self.world.step(Counted::Any, Link::Write);
-        let mut state = self.world.state();
-        let at = state.machine.find(self.cookie(), nic.as_str()).ok_or_else(|| failed(Cause::Missing))?;
-        let device = u8::try_from(at).unwrap_or(0);
-        let slot = Slot::Channels(device);
-        prevented(&mut state, &Node::Value(slot), Operation::Act, &path)?;
-        // One attribute: length, kind, 32 bits.
-        let count = attributes.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
-        let was = state.machine.value(slot).map_or(0, |value| value.now);
-        let done = count.is_some_and(|count| state.write(slot, u64::from(count)));
-        if done {
-            let (began, pid) = state.stack.last().map_or((0, 0), |top| (top.began, top.pid));
-            let before = state.values();
-            state.machine.make_queues_for_rxlab(device, was, began);
-            state.changed_since(&before, pid);
-        }
-        state.die_in_call(slot);
-        drop(state);
-        self.world.written();
-        if done { Ok(()) } else { Err(failed(Cause::Errno(22))) }
+            Action::Ethtool { get: EthtoolGet::Channels, nic, attributes } => {
+                Some((Slot::Channels(self.find(state, nic, false)?), number32(attributes)?))
+            }
+            Action::Ethtool { get: EthtoolGet::Rings, nic, attributes } => {
+                Some((Slot::Ring(self.find(state, nic, false)?), number32(attributes)?))
+            }
+            Action::Ethtool { get: EthtoolGet::Features, nic, attributes } => {
+                Some((Slot::Gro(self.find(state, nic, true)?), u64::from(*attributes == ethtool::wanted(GRO, true))))
+            }
+            Action::ThreadPolicy { pid, scheduling } => scheduled(state, *pid, scheduling),
+            _ => None,
+        })
     }
 
     fn now_ns(&self) -> u64 {

@@ -12,7 +12,7 @@ use super::actors::{Ended, ROOT};
 use super::disk::{Place, SimDisk};
 use super::host::SimHost;
 use super::processes::allows;
-use super::schedule::Slot;
+use super::schedule::{Home, NicValue, QueueValue, Slot};
 use super::{State, World, kernel};
 
 /// Justification of a write over a foreign value.
@@ -31,22 +31,17 @@ impl State {
         if touched.knob != kernel::knob(slot) {
             return false;
         }
-        let (device, lasting) = match slot {
-            Slot::Entries | Slot::Budget => return true,
-            Slot::Ksoftirqd(cpu) => return touched.target.to_string() == format!("cpu:{cpu}"),
-            Slot::Group(_) => {
+        let (device, lasting) = match slot.home() {
+            Home::Host => return true,
+            Home::Cpu(cpu) => return touched.target.to_string() == format!("cpu:{cpu}"),
+            Home::Group(_) => {
                 let inode = self.machine.identity(slot);
                 return touched.group.is_some_and(|group| group.inode == inode);
             }
-            Slot::Rps(device, queue)
-            | Slot::Rfs(device, queue)
-            | Slot::Irq(device, queue)
-            | Slot::QueueDefer(device, queue) => (device, format!("rx-{queue}")),
-            Slot::Xps(device, queue) => (device, format!("tx-{queue}")),
-            Slot::Channels(device) | Slot::Threaded(device) | Slot::Defer(device) | Slot::Rss(device) => {
-                (device, "nic".to_owned())
-            }
-            Slot::Thread(process, _) => {
+            Home::Queue(device, queue, QueueValue::Xps) => (device, format!("tx-{queue}")),
+            Home::Queue(device, queue, _) => (device, format!("rx-{queue}")),
+            Home::Nic(device, _) => (device, "nic".to_owned()),
+            Home::Thread(process, _) => {
                 let process = self.machine.process_of(process);
                 let address = format!("process:{}@{}", process.pid, process.main().start);
                 return touched.device.as_ref().is_some_and(|device| device.0 == address);
@@ -109,8 +104,7 @@ impl State {
             for one in written_with {
                 // CPUs that a driver chose for a new interrupt or a new transmit queue look the same as those that others set, as do
                 // the polls that a new NAPI has from its interface.
-                let is_chosen =
-                    matches!(slot, Slot::Irq(..) | Slot::Xps(..) | Slot::QueueDefer(..) | Slot::Rss(_));
+                let is_chosen = matches!(slot, Slot::Irq(..) | Slot::Xps(..) | Slot::Rss(_)) || slot.is_of_napi();
                 // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
                 let list = || one.value.parse::<CpuMask>().unwrap_or_default();
                 let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();
@@ -132,8 +126,12 @@ impl State {
     pub(super) fn is_value(&self, slot: Slot, value: u64, recorded: &str, text: &str) -> bool {
         if let (Slot::Rss(device), Some(queues)) = (slot, recorded.strip_prefix("equal ")) {
             // The default of that number of queues.
-            let table = kernel::table(value, self.machine.device(device).count.now);
+            let table = kernel::table(value, self.machine.device(device).count());
             return queues.parse().is_ok_and(|queues| table == kernel::table(0, queues));
+        }
+        if matches!(slot, Slot::NapiCpus(..)) && recorded == "all" {
+            let online = self.machine.online;
+            return value & online == online;
         }
         let Slot::Thread(process, at) = slot else { return recorded == text };
         let process = self.machine.process_of(process);
@@ -144,13 +142,8 @@ impl State {
 
     /// True if a value is that of a new queue on a device whose queues were recreated.
     fn is_fresh(&self, slot: Slot, value: u64) -> bool {
-        let device = match slot {
-            Slot::Rps(device, _)
-            | Slot::Rfs(device, _)
-            | Slot::Xps(device, _)
-            | Slot::Irq(device, _)
-            | Slot::QueueDefer(device, _)
-            | Slot::Rss(device) => device,
+        let device = match slot.home() {
+            Home::Queue(device, ..) | Home::Nic(device, NicValue::Rss) => device,
             _ => return false,
         };
         self.machine.device(device).made_again

@@ -37,7 +37,7 @@ use rxlab_setting::Plan;
 
 use self::actors::Guard;
 use self::disk::{Files, Place};
-use self::kernel::{By, Machine};
+use self::kernel::{By, Machine, Writer};
 use self::said::Seen;
 use self::schedule::{Area, Counted, Event, Move, Schedule, Slot, ThreadMove};
 
@@ -74,6 +74,12 @@ pub(crate) enum Mutation {
     NapisStay,
     /// NAPIs that cannot be read are none.
     NoNapis,
+    /// NAPIs that are made again are thought to keep their threads.
+    PollersStay,
+    /// A thread is its number, whenever it began.
+    ThreadsByNumber,
+    /// A list of interrupts that cannot be read is empty.
+    NoInterrupts,
     /// A control group is its path, and one that is not there is gone.
     GroupsByPath,
     /// Scheduling is set in one call, after which an idle thread has lost its nice value.
@@ -89,7 +95,10 @@ pub(crate) enum Mutation {
 }
 
 /// Every mutation, with the invariants of which it breaks one, and the first seed that finds it (`world --mutations`).
-pub(crate) const MUTATIONS: [(Mutation, &str, u64); 16] = [
+pub(crate) const MUTATIONS: [(Mutation, &str, u64); 19] = [
+    (Mutation::PollersStay, "6", 0),
+    (Mutation::ThreadsByNumber, "1267", 0),
+    (Mutation::NoInterrupts, "6", 0),
     (Mutation::AllIsBack, "57", 1075),
     (Mutation::NotReadBack, "7", 650),
     (Mutation::TwoHolders, "1234567", 2254),
@@ -204,10 +213,7 @@ pub(crate) struct World {
 pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report {
     let mut machine = Machine::new();
     for (slot, which) in &schedule.custom {
-        let value = kernel::other(*slot, *which);
-        if let Some(found) = machine.value_mut(*slot) {
-            found.foreign(value);
-        }
+        machine.write_foreign(*slot, kernel::other(*slot, *which), 0);
     }
     let state = State {
         machine,
@@ -498,12 +504,18 @@ impl State {
     pub(crate) fn die_in_call(&mut self, slot: Slot) {
         let Some(top) = self.stack.last_mut().filter(|top| top.dies_in_call) else { return };
         (top.dies_in_call, top.killed) = (false, true);
-        let began = top.began;
-        if let Slot::Channels(device) | Slot::Threaded(device) = slot {
-            let before = self.values();
-            self.machine.lose_threads(device, began);
+        if let Slot::Channels(device) | Slot::Threaded(device) | Slot::Gro(device) | Slot::Ring(device) = slot {
+            let (before, writer) = (self.values(), self.writer(slot));
+            self.machine.lose_threads(device, &writer);
             self.changed_since(&before, 0);
         }
+    }
+
+    /// The running command as the writer of a slot.
+    fn writer(&self, slot: Slot) -> Writer {
+        let began = self.stack.last().map_or(0, |top| top.began);
+        let existing = slot.device().map_or_else(Vec::new, |device| self.machine.device(device).existing());
+        Writer::Rxlab { began, existing }
     }
 
     /// True if the running command is killed inside its next write.
@@ -574,14 +586,16 @@ impl State {
         }
         let at = self.counts;
         self.log(|| format!("{at:?} rxlab writes {slot:?} = {value:#x}, was {was:#x} by {by:?}"));
-        let (before, pid) = (self.values(), self.running().unwrap_or(0));
+        // The kernel makes the thread of a single NAPI before it changes anything else (`napi_set_threaded`).
+        let is_cut = self.dies_in_call() && matches!(slot, Slot::QueueThreaded(..)) && kept == 1;
+        if is_cut {
+            return true;
+        }
+        let (before, pid, writer) = (self.values(), self.running().unwrap_or(0), self.writer(slot));
         if let Some(found) = self.machine.value_mut(slot) {
             found.ours(kept, expected);
         }
-        if let Slot::Defer(device) = slot {
-            let began = self.stack.last().map(|top| top.began);
-            self.machine.spread_defer(device, Some(began.unwrap_or(0)));
-        }
+        self.machine.follow(slot, was, &writer);
         self.changed_since(&before, pid);
         self.note_write(slot);
         true

@@ -101,7 +101,9 @@ impl State {
             self.is_value(*slot, *now, text, &kernel::text(*slot, *now))
         };
         let is_so = match claim {
-            Claim::Is(text) => !there.is_empty() && there.iter().all(|now| is(now, text)),
+            // It has set the value back, and then another one that took it away, such as a thread with `threaded`.
+            Claim::Is(_) if there.is_empty() => self.took_away(touched, who),
+            Claim::Is(text) => there.iter().all(|now| is(now, text)),
             Claim::Absent => there.is_empty(),
         };
         // Of a device that went, or another that took its place, any value of the knob counts.
@@ -110,6 +112,12 @@ impl State {
             concerned.extend(self.seen.changed.keys().filter(|slot| kernel::knob(**slot) == touched.knob));
         }
         is_so || concerned.iter().any(|slot| self.changed_later(*slot, who))
+    }
+
+    /// True if the last change of a value that does not exist now is by the process itself.
+    fn took_away(&self, touched: &Touched, (pid, _): (u32, u64)) -> bool {
+        let changed = self.seen.changed.iter().filter(|(slot, _)| self.is_of(**slot, touched));
+        changed.filter_map(|(_, changes)| changes.last()).any(|(_, by)| *by == pid)
     }
 
     /// Checks the outcomes of an undo of `id` by the process `who`.

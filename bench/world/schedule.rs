@@ -48,9 +48,23 @@ pub(crate) enum Slot {
     Xps(u8, u8),
     /// `threaded` of a device.
     Threaded(u8),
-    /// `napi_defer_hard_irqs` of a device on a bus, and of the NAPI of one of its queues.
+    /// `napi_defer_hard_irqs` of a device on a bus, and of the NAPI of a queue of a device.
     Defer(u8),
     QueueDefer(u8, u8),
+    /// `gro_flush_timeout`, in the same way.
+    Flush(u8),
+    QueueFlush(u8, u8),
+    /// `irq_suspend_timeout` of the NAPI of a queue.
+    Suspend(u8, u8),
+    /// `queue_threaded` of the NAPI of a queue.
+    QueueThreaded(u8, u8),
+    /// `napi_affinity` and `napi_priority` of the thread that polls a queue.
+    NapiCpus(u8, u8),
+    NapiPriority(u8, u8),
+    /// `gro` of a veth: without it, it has no NAPIs.
+    Gro(u8),
+    /// `ring_rx` of a device on a bus.
+    Ring(u8),
     /// `rss` of a device on a bus.
     Rss(u8),
     /// `irq_affinity` of a receive queue of a device on a bus.
@@ -63,6 +77,143 @@ pub(crate) enum Slot {
     Group(u8),
     /// `ksoftirqd_priority` of a CPU.
     Ksoftirqd(u8),
+}
+
+/// A value of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NicValue {
+    Channels,
+    Threaded,
+    Defer,
+    Flush,
+    Rss,
+    Gro,
+    Ring,
+}
+
+/// A value of a queue, its interrupt, its NAPI or the thread of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QueueValue {
+    Rps,
+    Rfs,
+    Xps,
+    Irq,
+    Defer,
+    Flush,
+    Suspend,
+    Threaded,
+    NapiCpus,
+    NapiPriority,
+}
+
+impl NicValue {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Channels, Self::Threaded, Self::Defer, Self::Flush, Self::Rss, Self::Gro, Self::Ring];
+
+    pub(crate) fn of(self, device: u8) -> Slot {
+        match self {
+            Self::Channels => Slot::Channels(device),
+            Self::Threaded => Slot::Threaded(device),
+            Self::Defer => Slot::Defer(device),
+            Self::Flush => Slot::Flush(device),
+            Self::Rss => Slot::Rss(device),
+            Self::Gro => Slot::Gro(device),
+            Self::Ring => Slot::Ring(device),
+        }
+    }
+}
+
+impl QueueValue {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Rps,
+        Self::Rfs,
+        Self::Xps,
+        Self::Irq,
+        Self::Defer,
+        Self::Flush,
+        Self::Suspend,
+        Self::Threaded,
+        Self::NapiCpus,
+        Self::NapiPriority,
+    ];
+    /// Values that go with a NAPI.
+    pub(crate) const NAPI: [Self; 6] = [
+        Self::Defer,
+        Self::Flush,
+        Self::Suspend,
+        Self::Threaded,
+        Self::NapiCpus,
+        Self::NapiPriority,
+    ];
+    /// Values that go with the thread of a NAPI.
+    pub(crate) const THREAD: [Self; 2] = [Self::NapiCpus, Self::NapiPriority];
+
+    pub(crate) fn of(self, device: u8, queue: u8) -> Slot {
+        match self {
+            Self::Rps => Slot::Rps(device, queue),
+            Self::Rfs => Slot::Rfs(device, queue),
+            Self::Xps => Slot::Xps(device, queue),
+            Self::Irq => Slot::Irq(device, queue),
+            Self::Defer => Slot::QueueDefer(device, queue),
+            Self::Flush => Slot::QueueFlush(device, queue),
+            Self::Suspend => Slot::Suspend(device, queue),
+            Self::Threaded => Slot::QueueThreaded(device, queue),
+            Self::NapiCpus => Slot::NapiCpus(device, queue),
+            Self::NapiPriority => Slot::NapiPriority(device, queue),
+        }
+    }
+}
+
+/// The object that a value belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    Host,
+    Nic(u8, NicValue),
+    Queue(u8, u8, QueueValue),
+    Thread(u8, u8),
+    Group(u8),
+    Cpu(u8),
+}
+
+impl Slot {
+    pub(crate) fn home(self) -> Home {
+        match self {
+            Slot::Entries | Slot::Budget => Home::Host,
+            Slot::Channels(device) => Home::Nic(device, NicValue::Channels),
+            Slot::Threaded(device) => Home::Nic(device, NicValue::Threaded),
+            Slot::Defer(device) => Home::Nic(device, NicValue::Defer),
+            Slot::Flush(device) => Home::Nic(device, NicValue::Flush),
+            Slot::Rss(device) => Home::Nic(device, NicValue::Rss),
+            Slot::Gro(device) => Home::Nic(device, NicValue::Gro),
+            Slot::Ring(device) => Home::Nic(device, NicValue::Ring),
+            Slot::Rps(device, queue) => Home::Queue(device, queue, QueueValue::Rps),
+            Slot::Rfs(device, queue) => Home::Queue(device, queue, QueueValue::Rfs),
+            Slot::Xps(device, queue) => Home::Queue(device, queue, QueueValue::Xps),
+            Slot::Irq(device, queue) => Home::Queue(device, queue, QueueValue::Irq),
+            Slot::QueueDefer(device, queue) => Home::Queue(device, queue, QueueValue::Defer),
+            Slot::QueueFlush(device, queue) => Home::Queue(device, queue, QueueValue::Flush),
+            Slot::Suspend(device, queue) => Home::Queue(device, queue, QueueValue::Suspend),
+            Slot::QueueThreaded(device, queue) => Home::Queue(device, queue, QueueValue::Threaded),
+            Slot::NapiCpus(device, queue) => Home::Queue(device, queue, QueueValue::NapiCpus),
+            Slot::NapiPriority(device, queue) => Home::Queue(device, queue, QueueValue::NapiPriority),
+            Slot::Thread(process, at) => Home::Thread(process, at),
+            Slot::Group(group) => Home::Group(group),
+            Slot::Ksoftirqd(cpu) => Home::Cpu(cpu),
+        }
+    }
+
+    /// The device of a value, if it has one.
+    pub(crate) fn device(self) -> Option<u8> {
+        match self.home() {
+            Home::Nic(device, _) | Home::Queue(device, ..) => Some(device),
+            _ => None,
+        }
+    }
+
+    /// True for values of NAPIs and of their threads, which one list of the kernel has.
+    pub(crate) fn is_of_napi(self) -> bool {
+        matches!(self.home(), Home::Queue(_, _, value) if QueueValue::NAPI.contains(&value))
+    }
 }
 
 /// A value that a command sets: the slot, and the number of the value in the palette.

@@ -2,18 +2,26 @@
 //! `src/parse` that takes nothing but text or bytes; what is parsed elsewhere it does not know.
 
 use std::hint::black_box;
+use std::io;
 
 use rxlab_base::parse::{self, ethtool};
 use rxlab_base::units::{CpuMask, NicName, QueueId, parse_duration};
-use rxlab_change::journal::History;
+use rxlab_change::journal::{History, Notice};
+use rxlab_faces::web;
 use rxlab_load::servers::bep15::{Answer, Request};
+use rxlab_load::servers::respond;
 use rxlab_load::{
-    Header, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker,
-    judge_answers, merge, parse_paths,
+    Body, Header, Promql, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker,
+    judge_answers, merge, parse_paths, parse_targets,
 };
+use rxlab_record::recorder::{Ring, Storage};
 use rxlab_record::snapshot::Snapshot;
 use rxlab_setting::{Plan, Setting, Target as PlanTarget};
 use rxlab_sys::RecordedHost;
+use rxlab_trial::blocks::BlocksRecord;
+use rxlab_trial::checkpoint::Checkpoint;
+use rxlab_trial::record::TrialRecord;
+use rxlab_trial::schedule::Scheduled;
 use rxlab_trial::spec::Spec;
 
 /// Function that gets one input.
@@ -164,7 +172,19 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, str::parse::<PlanTarget>);
     }),
     ("trial/spec", |bytes| with(bytes, Spec::parse)),
+    ("trial/record", |bytes| {
+        let Ok(record) = serde_json::from_slice::<TrialRecord>(bytes) else { return };
+        black_box((record.verdict(), record.done_s(), record.has_no_time(), record.idle_slots()));
+        black_box((record.arms(), record.compared().count(), record.tripped_without_change()));
+    }),
+    ("trial/blocks", |bytes| on(bytes, serde_json::from_slice::<BlocksRecord>)),
+    ("trial/checkpoints", |bytes| {
+        on(bytes, serde_json::from_slice::<Vec<Checkpoint>>);
+        let scheduled = serde_json::from_slice::<Vec<Scheduled>>(bytes).unwrap_or_default();
+        scheduled.iter().for_each(|one| drop(black_box(one.calendar())));
+    }),
     ("journal/recover", |bytes| on(bytes, History::parse)),
+    ("journal/notice", |bytes| on(bytes, serde_json::from_slice::<Notice>)),
     ("load/url", |bytes| with(bytes, str::parse::<Url>)),
     ("load/header", |bytes| with(bytes, str::parse::<Header>)),
     ("load/paths", |bytes| {
@@ -173,7 +193,37 @@ pub const TARGETS: &[(&str, Target)] = &[
         let url = "dns://h/".parse().expect("a URL");
         with(bytes, |text| parse_paths(text, &url));
     }),
+    ("load/targets", |bytes| {
+        let url = "http://h/".parse().expect("a URL");
+        with(bytes, |text| parse_targets(text, &url, |_| Ok(Body::default())));
+    }),
+    ("load/prometheus", |bytes| {
+        let Some(text) = text(bytes) else { return };
+        if let Ok(all) = Promql::series(text) {
+            assert!(all.iter().all(|one| one.mean.is_some() == (one.values > 0)));
+        }
+        assert!(Promql::value(text).is_ok_and(f64::is_finite) || Promql::value(text).is_err());
+    }),
     ("load/dns_answer", |bytes| on(bytes, |bytes| dns_answer(bytes, "/a.example"))),
+    ("target/http", |bytes| {
+        // A request does not depend on what follows it, and is not answered before its head is whole.
+        let (mut whole, mut part) = (Vec::new(), Vec::new());
+        let Some((used, status)) = respond(bytes, &mut whole) else { return };
+        assert!(used <= bytes.len() && !whole.is_empty());
+        if status < 400 {
+            assert_eq!(respond(&bytes[..used], &mut part), Some((used, status)));
+            // The date may differ.
+            assert_eq!(part.len(), whole.len());
+            assert_eq!(respond(&bytes[..used - 1], &mut part), None);
+        }
+    }),
+    ("web/request", |bytes| {
+        let Some(Ok(request)) = web::Request::parse(bytes) else { return };
+        black_box((request.header("host"), request.parameter("at"), request.cookie("token")));
+        assert!(!request.path.contains('?'));
+        let longer = [bytes, b"GET / HTTP/1.1\r\n"].concat();
+        assert_eq!(web::Request::parse(&longer), Some(Ok(request)));
+    }),
     ("target/bep15", |bytes| {
         let written = |write: &dyn Fn(&mut Vec<u8>)| {
             let mut out = Vec::new();
@@ -239,7 +289,76 @@ pub const TARGETS: &[(&str, Target)] = &[
         black_box(Snapshot::take(&host, || (), |_| ()).redacted("x").manifest.redacted);
     }),
     ("snapshot/archive", |bytes| on(bytes, |bytes| Snapshot::read(bytes))),
+    ("record/segment", |bytes| {
+        let Some((kind, contents)) = bytes.split_first() else { return };
+        let is_packed = kind & 1 == 1;
+        let Ok(ring) = Ring::open(Segment { is_packed, bytes: segment(is_packed, contents) }) else { return };
+        black_box(ring.span().is_ok());
+        black_box(ring.replay(i64::MIN, i64::MAX).take(1_000).filter(Result::is_ok).count());
+    }),
 ];
+
+/// A file of a ring: checksums are right, so that what they protect is read.
+fn segment(is_packed: bool, contents: &[u8]) -> Vec<u8> {
+    let record = |contents: &[u8]| {
+        let length = u32::try_from(contents.len()).expect("inputs are short");
+        [&length.to_le_bytes()[..], &crc32fast::hash(contents).to_le_bytes(), contents].concat()
+    };
+    let packed = if is_packed { r#"{"last_ms":1000,"ticks":1,"gaps":[]}"# } else { "null" };
+    let endian = if cfg!(target_endian = "little") { "little" } else { "big" };
+    let head = format!(r#"{{"rxlab":"0.0.0","endian":"{endian}","every_ms":1000,"packed":{packed}}}"#);
+    let mut all = [b"rxlab recording 1\n", &record(head.as_bytes())[..]].concat();
+    if is_packed {
+        all.extend(record(contents));
+    } else {
+        // The length of each record in a byte before it.
+        let mut rest = contents;
+        while let Some((length, after)) = rest.split_first() {
+            let (one, after) = after.split_at(after.len().min(usize::from(*length)));
+            all.extend(record(one));
+            rest = after;
+        }
+    }
+    all
+}
+
+/// A ring of one segment.
+struct Segment {
+    is_packed: bool,
+    bytes: Vec<u8>,
+}
+
+impl Storage for Segment {
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let name = if self.is_packed { "1000.packed" } else { "1000.log" };
+        Ok(vec![(name.to_owned(), self.bytes.len() as u64)])
+    }
+
+    fn read(&self, _: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(limit).unwrap_or(usize::MAX).min(self.bytes.len());
+        Ok(self.bytes[..length].to_vec())
+    }
+
+    fn append(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn truncate(&mut self, _: &str, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn replace(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn remove(&mut self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn set_aside(&mut self, _: &str, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
 
 fn load() -> Load {
     Load::new("http://h/".parse().expect("a URL"))

@@ -98,7 +98,7 @@ impl Promql {
         let at = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let (query_text, start, end) = (escaped(query), at(start), at(end));
         let path = format!("query_range?query={query_text}&start={start:.3}&end={end:.3}&step={step}");
-        let answer = body(bounds, url, &path).and_then(|body| read(&body));
+        let answer = body(bounds, url, &path).and_then(|body| Self::series(&body));
         let (series, error) = match answer {
             Ok(series) => (series, None),
             Err(error) => (Vec::new(), Some(error)),
@@ -110,42 +110,43 @@ impl Promql {
     /// `time`.
     pub fn current(url: &Url, query: &str, time: Duration) -> Result<f64, String> {
         let bounds = Bounds { time, ..BOUNDS };
-        body(bounds, url, &format!("query?query={}", escaped(query))).and_then(|body| read_current(&body))
+        body(bounds, url, &format!("query?query={}", escaped(query))).and_then(|body| Self::value(&body))
     }
-}
 
-/// Series of a response of `/api/v1/query_range`, or the reason why there are none.
-fn read(body: &str) -> Result<Vec<PromqlSeries>, String> {
-    let range: Option<Range> = data(body)?;
-    let result = range.map(|range| range.result).unwrap_or_default();
-    Ok(result.into_iter().map(series).collect())
-}
+    /// Series of a response of `/api/v1/query_range`, or the reason why there are none.
+    pub fn series(body: &str) -> Result<Vec<PromqlSeries>, String> {
+        let range: Option<Range> = data(body)?;
+        let result = range.map(|range| range.result).unwrap_or_default();
+        Ok(result.into_iter().map(PromqlSeries::from).collect())
+    }
 
-/// The only value of a response of `/api/v1/query`, or the reason why there is not one.
-fn read_current(body: &str) -> Result<f64, String> {
-    let value = match data(body)? {
-        Some(Current::Scalar((_, value))) => value,
-        Some(Current::Vector(samples)) => match <[Sample; 1]>::try_from(samples) {
-            Ok([sample]) => sample.value.1,
-            Err(samples) if samples.is_empty() => return Err("no sample".to_owned()),
-            Err(samples) => {
-                return Err(format!(
-                    "{} samples: reduce them to one with sum(...) or max(...)",
-                    samples.len()
-                ));
+    /// The only value of a response of `/api/v1/query`, or the reason why there is not one.
+    pub fn value(body: &str) -> Result<f64, String> {
+        let value = match data(body)? {
+            Some(Current::Scalar((_, value))) => value,
+            Some(Current::Vector(samples)) => match <[Sample; 1]>::try_from(samples) {
+                Ok([sample]) => sample.value.1,
+                Err(samples) if samples.is_empty() => return Err("no sample".to_owned()),
+                Err(samples) => {
+                    return Err(format!(
+                        "{} samples: reduce them to one with sum(...) or max(...)",
+                        samples.len()
+                    ));
+                }
+            },
+            Some(Current::Matrix(_)) => {
+                return Err("a range of samples: reduce it to one value with rate(...)".to_owned());
             }
-        },
-        Some(Current::Matrix(_)) => {
-            return Err("a range of samples: reduce it to one value with rate(...)".to_owned());
+            Some(Current::String(_)) => return Err("text instead of a number".to_owned()),
+            None => return Err("no sample".to_owned()),
+        };
+        match value.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(number),
+            _ => Err(format!("{value} instead of a number")),
         }
-        Some(Current::String(_)) => return Err("text instead of a number".to_owned()),
-        None => return Err("no sample".to_owned()),
-    };
-    match value.parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok(number),
-        _ => Err(format!("{value} instead of a number")),
     }
 }
+
 
 fn data<T: serde::de::DeserializeOwned>(body: &str) -> Result<Option<T>, String> {
     let answer: Answer<T> =
@@ -156,12 +157,14 @@ fn data<T: serde::de::DeserializeOwned>(body: &str) -> Result<Option<T>, String>
     Ok(answer.data)
 }
 
-fn series(Series { metric, values }: Series) -> PromqlSeries {
-    let numbers =
-        values.iter().filter_map(|(_, text)| text.parse::<f64>().ok().filter(|value| value.is_finite()));
-    let numbers: Vec<f64> = numbers.collect();
-    let mean = (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64);
-    PromqlSeries { labels: metric, values: numbers.len(), mean, max: numbers.into_iter().reduce(f64::max) }
+impl From<Series> for PromqlSeries {
+    fn from(Series { metric, values }: Series) -> Self {
+        let numbers =
+            values.iter().filter_map(|(_, text)| text.parse::<f64>().ok().filter(|value| value.is_finite()));
+        let numbers: Vec<f64> = numbers.collect();
+        let mean = (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64);
+        Self { labels: metric, values: numbers.len(), mean, max: numbers.into_iter().reduce(f64::max) }
+    }
 }
 
 /// Response of the API to `path` with its query.
@@ -279,7 +282,7 @@ mod tests {
 
     use proptest::prelude::{any, prop_assert, proptest};
 
-    use super::{BOUNDS, Bounds, Promql, escaped, read, read_current};
+    use super::{BOUNDS, Bounds, Promql, escaped};
     use crate::Url;
 
     /// As written by Prometheus 2.53.
@@ -289,13 +292,13 @@ mod tests {
 
     #[test]
     fn series_have_a_mean_and_a_maximum() {
-        let series = read(ANSWER).expect("a response");
+        let series = Promql::series(ANSWER).expect("a response");
         assert_eq!((series[0].values, series[0].mean, series[0].max), (2, Some(0.5), Some(0.75)));
         assert_eq!(series[0].labels["mode"], "softirq");
         assert_eq!((series[1].values, series[1].mean), (0, None));
         let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}"#;
-        assert_eq!(read(refused), Err("parse error: unexpected end".to_owned()));
-        assert!(read("<html>").is_err_and(|error| error.starts_with("not a response of Prometheus")));
+        assert_eq!(Promql::series(refused), Err("parse error: unexpected end".to_owned()));
+        assert!(Promql::series("<html>").is_err_and(|error| error.starts_with("not a response of Prometheus")));
     }
 
     /// As written by Prometheus 2.42.
@@ -303,7 +306,7 @@ mod tests {
     fn the_current_value_is_exactly_one_number() {
         let vector = |samples: &str| {
             let data = format!(r#"{{"resultType":"vector","result":[{samples}]}}"#);
-            read_current(&format!(r#"{{"status":"success","data":{data}}}"#))
+            Promql::value(&format!(r#"{{"status":"success","data":{data}}}"#))
         };
         let sample = |value: &str| format!(r#"{{"metric":{{"a":"b"}},"value":[1700000000.5,"{value}"]}}"#);
         assert_eq!(vector(&sample("2.5")), Ok(2.5));
@@ -314,12 +317,12 @@ mod tests {
         assert_eq!(vector(&sample("+Inf")), Err("+Inf instead of a number".to_owned()));
         let value = |kind: &str, result: &str| {
             let data = format!(r#"{{"resultType":"{kind}","result":{result}}}"#);
-            read_current(&format!(r#"{{"status":"success","data":{data}}}"#))
+            Promql::value(&format!(r#"{{"status":"success","data":{data}}}"#))
         };
         assert_eq!(value("scalar", r#"[1700000000,"7"]"#), Ok(7.0));
         assert!(value("matrix", "[]").is_err() && value("string", r#"[1,"x"]"#).is_err());
         let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#;
-        assert_eq!(read_current(refused), Err("parse error".to_owned()));
+        assert_eq!(Promql::value(refused), Err("parse error".to_owned()));
     }
 
     #[test]
@@ -400,8 +403,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_other_text_is_an_answer(text in any::<String>(), cut in any::<usize>()) {
-            prop_assert!(read(&text).is_err() && read_current(&text).is_err());
-            prop_assert!(read(&ANSWER[..cut % ANSWER.len()]).is_err(), "cut short");
+            prop_assert!(Promql::series(&text).is_err() && Promql::value(&text).is_err());
+            prop_assert!(Promql::series(&ANSWER[..cut % ANSWER.len()]).is_err(), "cut short");
             prop_assert!(escaped(&text).bytes().all(|b| b.is_ascii_graphic()));
         }
     }

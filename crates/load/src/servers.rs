@@ -38,6 +38,7 @@ use rxlab_sys::{OpenError, allow_files, thread_cpu_seconds};
 use burn::Burn;
 pub use counters::{Counters, Served};
 use counters::{Shared, ThreadCounters};
+pub use http::respond;
 pub(crate) use repeated::Repeated;
 use server::Server;
 use sockets::Sockets;

@@ -309,6 +309,17 @@ pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&Devic
     }
 }
 
+/// [`object_id`] of the target of a value; `None` if its name now belongs to another interface, process or control group.
+pub(super) fn object_now(host: &dyn Host, touched: &Touched, target: &Target) -> Option<Option<u64>> {
+    let device = touched.device.as_ref();
+    let found = object_id(host, target);
+    let is_other_virtual = device.is_some_and(DeviceAddress::is_virtual)
+        && touched.ids.zip(interface_id(host, target)).is_some_and(|(then, now)| then.interface != now);
+    let is_other_group = touched.group.is_some_and(|then| Some(then.inode) != found);
+    let is_other = is_other_virtual || is_other_group || is_another(host, target, device);
+    (!is_other).then_some(found)
+}
+
 /// sysfs inodes of the interface and queue of a target; `None` for other targets and if unknown.
 pub(super) fn ids_of(host: &dyn Host, target: &Target) -> Option<SysfsIds> {
     let (nic, interface) = (target.nic()?, interface_id(host, target)?);

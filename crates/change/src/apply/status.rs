@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::backwards::{covering, resetting};
 use super::drift::{Scene, Suspect, suspects};
-use super::locate::{Place, locate};
+use super::locate::{Place, has_queue, locate, object_id, object_now};
 use super::search::Search;
 use super::surroundings::surroundings;
 use crate::journal::{BackCommand, History, Outcome, Part, Seen, Touched};
@@ -246,7 +246,18 @@ fn live(touched: &Touched, host: &dyn Host, model: &Model, target: &Target) -> L
         return Live::Unreadable { why: format!("this version has no knob `{}`", touched.knob) };
     };
     let site = knob.site(host, model, target);
-    match knob.read(site) {
+    let found = object_now(host, touched, target);
+    let read = knob.read(site);
+    // A missing queue of the model may exist by now.
+    let has_queue = |error: &KnobError| match error {
+        KnobError::UnknownQueue { .. } => has_queue(host, target).unwrap_or(true),
+        _ => false,
+    };
+    let is_gone = read.as_ref().is_err_and(|error| !has_queue(error));
+    if found.is_none_or(|found| found != object_id(host, target)) {
+        return Live::Unreadable { why: "its name belongs to another object by now; try again".to_owned() };
+    }
+    match read {
         Ok(live) if knob.same(&touched.wanted, &live) => Live::Kept,
         Ok(live) if knob.same(&touched.original, &live) => Live::Original,
         Ok(value) => {
@@ -254,7 +265,7 @@ fn live(touched: &Touched, host: &dyn Host, model: &Model, target: &Target) -> L
             let changed = parts.filter(|parts| !parts.back.is_empty()).map(|parts| parts.foreign);
             Live::Drifted { value, changed: changed.unwrap_or_default() }
         }
-        Err(KnobError::UnknownQueue { .. } | KnobError::NotThere { .. }) => Live::Gone,
+        Err(KnobError::UnknownQueue { .. } | KnobError::NotThere { .. }) if is_gone => Live::Gone,
         Err(error) => Live::Unreadable { why: error.to_string() },
     }
 }

@@ -9,7 +9,7 @@ use super::caught::caught;
 use super::commands::{self, CommandUndo};
 use super::displaced;
 use super::locate::{
-    Place, has_queue, ids_of, is_another, is_of_namespace, is_of_queue, locate, object_id, was_made_again,
+    Place, has_queue, is_of_namespace, is_of_queue, locate, object_id, object_now, was_made_again,
 };
 use super::search::Search;
 use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
@@ -190,16 +190,7 @@ fn put_back(
     let Some(knob) = knob::find(&touched.knob) else {
         return failed(format!("this version has no knob `{}`", touched.knob));
     };
-    let found = ids_of(host, target);
-    let is_other_virtual = touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
-        && touched.ids.zip(found).is_some_and(|(then, found)| then.interface != found.interface);
-    if is_other_virtual || is_another(host, target, touched.device.as_ref()) {
-        return another_object();
-    }
-    let found = object_id(host, target);
-    if touched.group.is_some_and(|then| Some(then.inode) != found) {
-        return another_object();
-    }
+    let Some(found) = object_now(host, touched, target) else { return another_object() };
     let is_still_it = || object_id(host, target) == found;
     let live = match knob.read(knob.site(host, model, target)) {
         Ok(live) => live,
@@ -211,6 +202,10 @@ fn put_back(
         // The process or thread has ended. Interrupts and NAPIs are not included: they are missing while their
         // interface is down, and may come back with their values.
         Err(error @ KnobError::NotThere { .. }) => {
+            // The name may have passed to another object, or to none, since it was found. A process ends with its number.
+            if !matches!(target, Target::Process(_)) && !is_still_it() {
+                return another_object();
+            }
             return match host.namespaces() {
                 Ok(_) => Outcome::Gone,
                 Err(hidden) => failed(format!("{error}, or hidden: {hidden}")),

@@ -83,7 +83,7 @@ impl Priority {
     fn thread(&self, site: Site<'_>) -> Result<u32> {
         self.known(site)?;
         match (self.of, site.target) {
-            (Of::Ksoftirqd, Target::Cpu(cpu)) => ksoftirqd(site.host, *cpu).ok_or_else(|| {
+            (Of::Ksoftirqd, Target::Cpu(cpu)) => ksoftirqd(site, *cpu)?.ok_or_else(|| {
                 site.not_there("its ksoftirqd is not visible (from within a container it is not)")
             }),
             _ => napi_thread(site),
@@ -97,26 +97,39 @@ pub(super) fn napi_thread(site: Site<'_>) -> Result<u32> {
         let nic = site.target.nic().map(|nic| format!(" {nic}")).unwrap_or_default();
         return Err(site.not_there(format!("its NAPI has no thread; `threaded{nic} = on` creates one")));
     };
-    // The kernel's number, which within a container is another process.
-    if is_kernel_thread(site.host, pid, |name| name.starts_with("napi/")) {
-        return Ok(pid);
+    // The kernel's number, which within a container is another process. A thread that has ended meanwhile is not listed the
+    // next time.
+    match is_kernel_thread(site, pid, |name| name.starts_with("napi/"))? {
+        true => Ok(pid),
+        false => Err(site.unknown("NAPIs", &format!("its thread, process {pid}, is not visible from here"))),
     }
-    Err(site.not_there(format!("its thread, process {pid}, is not visible from here")))
 }
 
-/// True if this is a kernel thread with such a name: any process can take any name.
-fn is_kernel_thread(host: &dyn Host, pid: u32, named: impl Fn(&str) -> bool) -> bool {
-    let name = host.read_text(&format!("proc/{pid}/comm"));
-    name.is_ok_and(|name| named(parse::thread_name(&name)))
-        && host.read_text(&format!("proc/{pid}/stat")).is_ok_and(|stat| parse::parent(&stat) == Ok(KTHREADD))
+/// True if this is a kernel thread with such a name: any process can take any name. An error if that cannot be read.
+fn is_kernel_thread(site: Site<'_>, pid: u32, named: impl Fn(&str) -> bool) -> Result<bool> {
+    let read = |file: &str| match site.host.read_text(&format!("proc/{pid}/{file}")) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.cause == Cause::Missing => Ok(None),
+        Err(error) => Err(site.unreadable(&error)),
+    };
+    if !read("comm")?.is_some_and(|name| named(parse::thread_name(&name))) {
+        return Ok(false);
+    }
+    Ok(read("stat")?.is_some_and(|stat| parse::parent(&stat) == Ok(KTHREADD)))
 }
 
-fn ksoftirqd(host: &dyn Host, cpu: CpuId) -> Option<u32> {
+fn ksoftirqd(site: Site<'_>, cpu: CpuId) -> Result<Option<u32>> {
     let name = format!("ksoftirqd/{cpu}");
-    let mut pids: Vec<u32> = host.list("proc").ok()?.iter().filter_map(|name| name.parse().ok()).collect();
+    let all = site.host.list("proc").map_err(|error| site.unreadable(&error))?;
+    let mut pids: Vec<u32> = all.iter().filter_map(|name| name.parse().ok()).collect();
     // Those of the boot come first.
     pids.sort_unstable();
-    pids.into_iter().find(|pid| is_kernel_thread(host, *pid, |found| found == name))
+    for pid in pids {
+        if is_kernel_thread(site, pid, |found| found == name)? {
+            return Ok(Some(pid));
+        }
+    }
+    Ok(None)
 }
 
 const MEANINGS: Meanings = &[(Errno::INVAL, "this kernel has no such policy or priority")];

@@ -13,7 +13,7 @@ use rxlab_base::parse::{self, NapiSetting, NetdevNapi};
 use rxlab_base::units::Fact;
 use rxlab_path::model::{Model, Napi, Nic, NicKind};
 use rxlab_setting::Target;
-use rxlab_sys::{Action, Host, Query};
+use rxlab_sys::{Action, Cause, Host, Query};
 
 /// A setting of a NAPI.
 pub(super) struct QueueNapiKnob {
@@ -119,25 +119,52 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
 };
 
 /// The NAPI that polls the queue of a site.
+///
+/// The model may be older than a rename, a move or a link that went down and up. So a NAPI counts as that of the queue only if
+/// its interface has the name now, and as missing only if the kernel lists none of that interface.
 pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
     let (nic, queue) = site.rx_queue()?;
     let known = queue.napi.as_ref().map(|napi| napi.id);
     if let (None, Some(error)) = (known, unknown(site)) {
         return Err(error);
     }
-    let napis = site.query(&Query::Napis, parse::netdev_napis, "a list of NAPIs")?;
-    let found = napis.into_iter().find(|napi| Some(napi.id) == known);
-    found.ok_or_else(|| match known {
-        // The kernel lists none (`netdev_nl_napi_dump_one`), and some drivers keep the values.
-        _ if is_down(site, nic) => KnobError::Down { target: site.target.clone(), nic: nic.name.clone() },
-        Some(_) => site.not_there("its NAPI is gone: the interface has other queues by now"),
-        // The kernel lists NAPIs, so it would list that of the queue.
-        None if nic.kind == NicKind::Device => {
+    let mut napis = site.query(&Query::Napis, parse::netdev_napis, "a list of NAPIs")?;
+    if let Some(index) = index_now(site, nic)? {
+        napis.retain(|napi| napi.ifindex == index);
+    }
+    if let Some(found) = napis.iter().find(|napi| Some(napi.id) == known) {
+        return Ok(*found);
+    }
+    // The kernel lists none (`netdev_nl_napi_dump_one`), and some drivers keep the values.
+    if is_down(site, nic) {
+        return Err(KnobError::Down { target: site.target.clone(), nic: nic.name.clone() });
+    }
+    Err(match (known, nic.kind) {
+        (Some(_), _) => site.unknown("NAPIs", CHANGED),
+        (None, NicKind::Device) if napis.is_empty() => {
             site.not_there("its driver does not report which NAPI polls it")
         }
-        None => site
+        (None, NicKind::Device) => site.unknown("NAPIs", "its driver does not report which NAPI polls it"),
+        (None, _) if napis.is_empty() => site
             .not_there(format!("it has no NAPI; a veth has them while GRO is on: `gro {} = on`", nic.name)),
+        (None, _) => site.unknown("NAPIs", CHANGED),
     })
+}
+
+const CHANGED: &str = "the interface was renamed, moved or brought up again in the meantime; try again";
+
+/// Index of the interface that has the name now; `None` in a recording without it.
+fn index_now(site: Site<'_>, nic: &Nic) -> Result<Option<u32>> {
+    let path = format!("sys/class/net/{}/ifindex", nic.name);
+    match site.host.read_text(&path) {
+        Ok(text) => match text.trim().parse() {
+            Ok(index) => Ok(Some(index)),
+            Err(error) => Err(KnobError::broken(&path, error, "an index")),
+        },
+        Err(error) if error.cause == Cause::Missing && site.host.namespace().is_none() => Ok(None),
+        Err(error) if error.cause == Cause::Missing => Err(site.unknown("NAPIs", CHANGED)),
+        Err(error) => Err(site.unreadable(&error)),
+    }
 }
 
 /// The reason why no NAPI is known, if that does not mean that there is none.
@@ -328,8 +355,8 @@ mod tests {
     #[test]
     fn a_napi_that_is_gone_takes_its_value_along() {
         let host = RecordedHost::new().with(PATH, Vec::new());
-        let error = read(&QUEUE_THREADED, &host, "eth0/rx-0").expect_err("gone");
-        assert!(matches!(error, KnobError::NotThere { .. }), "{error}");
+        let error = read(&QUEUE_THREADED, &host, "eth0/rx-0").expect_err("another one by now");
+        assert!(matches!(error, KnobError::Unknown { .. }), "it may have kept its settings: {error}");
         let error = read(&QUEUE_THREADED, &host, "veth0/rx-0").expect_err("never there");
         let expected = "veth0/rx-0: it has no NAPI; a veth has them while GRO is on: `gro veth0 = on`";
         assert_eq!(error.to_string(), expected);

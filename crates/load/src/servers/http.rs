@@ -176,6 +176,20 @@ impl Request {
     }
 }
 
+/// Appends the response to the request at the start of `input` to `out`, without a generated body, and returns the bytes
+/// that the head of the request has and the status. `None` while the head is incomplete. After an invalid request nothing
+/// follows.
+pub fn respond(input: &[u8], out: &mut Vec<u8>) -> Option<(usize, u16)> {
+    match parse(input) {
+        Parsed::Partial => None,
+        Parsed::Bad(status) => {
+            refuse(status, out);
+            Some((input.len(), status))
+        }
+        Parsed::Request(request) => Some((request.head, answer(&request, out))),
+    }
+}
+
 /// Appends the response to `request` to `out`, without the body of [`Request::fill`]; returns the status.
 pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
     if request.route == Route::Simple && request.is_plain() {

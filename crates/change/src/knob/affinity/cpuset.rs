@@ -50,7 +50,7 @@ pub(super) fn file(site: Site<'_>) -> Result<String> {
 pub(crate) fn directory(host: &dyn Host, target: &Target) -> Result<String, NoGroup> {
     let absent = || NoGroup::Absent("no such control group".to_owned());
     let path = match target {
-        Target::Unit(name) => of_unit(host, name).map_err(NoGroup::Absent)?,
+        Target::Unit(name) => of_unit(host, name)?,
         Target::Cgroup(path) => path.trim_end_matches('/').to_owned(),
         _ => return Err(absent()),
     };
@@ -121,15 +121,21 @@ fn directories(host: &dyn Host) -> Vec<String> {
     found.into_iter().map(|(_, point)| point).collect()
 }
 
-/// The control group of a unit: the one with its name, below slices. An error in words.
-fn of_unit(host: &dyn Host, name: &str) -> Result<String, String> {
+/// The control group of a unit: the one with its name, below slices.
+fn of_unit(host: &dyn Host, name: &str) -> Result<String, NoGroup> {
     for directory in directories(host) {
         let mut found = Vec::new();
         let mut open = vec![String::new()];
         for _ in 0..DEPTH {
             let mut below = Vec::new();
             for path in open {
-                for child in host.list(&format!("{directory}{path}")).unwrap_or_default() {
+                let children = match host.list(&format!("{directory}{path}")) {
+                    Ok(children) => children,
+                    // A group that was removed meanwhile, or a usual mount point without a file system.
+                    Err(error) if error.cause == Cause::Missing => continue,
+                    Err(error) => return Err(NoGroup::Unreadable(error)),
+                };
+                for child in children {
                     if child == name {
                         found.push(format!("{path}/{child}"));
                     }
@@ -147,9 +153,10 @@ fn of_unit(host: &dyn Host, name: &str) -> Result<String, String> {
             [one] => return Ok(one.clone()),
             several => {
                 let names = several.join(", cgroup:");
-                return Err(format!("several units have this name; use one of cgroup:{names}"));
+                let why = format!("several units have this name; use one of cgroup:{names}");
+                return Err(NoGroup::Absent(why));
             }
         }
     }
-    Err("no control group has this unit's name: the unit is not running".to_owned())
+    Err(NoGroup::Absent("no control group has this unit's name: the unit is not running".to_owned()))
 }
