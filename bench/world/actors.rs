@@ -322,7 +322,7 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
     let place = place(world);
     let before = world.state().disk.ids(place);
     let began = world.state().counts[0];
-    let identity = look(&own).identity;
+    let identity = Identity::take(&own);
     let id = only.and_then(|at| before.get(usize::from(at)).cloned());
     let which = id.as_deref().map_or(Which::All, Which::Id);
     let who = me(world);
@@ -359,7 +359,7 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
 
 fn confirm(world: &Arc<World>) -> Ended {
     let (own, store) = machine(world);
-    let identity = look(&own).identity;
+    let identity = Identity::take(&own);
     let confirmed = apply::confirm(&store, (ROOT, &identity), None);
     if let Ok(id) = &confirmed {
         let mut state = world.state();
@@ -377,7 +377,7 @@ fn each_open(
     mut act: impl FnMut(&Store, &str, &History, &[(String, History)], &dyn Host, &Model),
 ) -> Ended {
     let (own, store) = machine(world);
-    let boot = look(&own).identity.boot_id;
+    let boot = Identity::take(&own).boot_id;
     let Ok(open) = store.open(ROOT, &boot) else { return Ended::Failed };
     for (at, (id, history)) in open.transactions.iter().enumerate() {
         let Some(begin) = history.begin() else { continue };
@@ -399,7 +399,7 @@ fn status(world: &Arc<World>) -> Ended {
 
 fn reapply(world: &Arc<World>) -> Ended {
     let (own, store) = machine(world);
-    let boot = look(&own).identity.boot_id;
+    let boot = Identity::take(&own).boot_id;
     let Ok(open) = store.open(ROOT, &boot) else { return Ended::Failed };
     // As in the command: not while a change waits for its confirmation.
     if open.transactions.iter().any(|(_, history)| history.pending_deadline().is_some()) {

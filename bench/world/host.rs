@@ -12,7 +12,7 @@ use rxlab_sys::{
     Operation, OtherView, Query,
 };
 
-use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, Queue, list, scheduling, scheduling_of, table};
+use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, Queue, THREADS, list, scheduling, scheduling_of, table};
 use super::processes::Group;
 use super::schedule::{Area, NicValue, QueueValue, Slot};
 use super::{Counted, Link, Mutation, State, World};
@@ -175,10 +175,9 @@ impl SimHost {
             "proc/10",
             "sys/devices/system/cpu/online",
         ];
+        let mut state = self.world.state();
+        let mut node = self.node(&state.machine, path);
         if known.iter().any(|known| path.starts_with(known)) {
-            let state = self.world.state();
-            let node = self.node(&state.machine, path);
-            drop(state);
             let link = match (&node, operation) {
                 (Node::Value(_), Operation::Write) => Link::Write,
                 // The threads of a process are one value.
@@ -192,11 +191,14 @@ impl SimHost {
                 _ => Link::Other,
             };
             if !matches!(node, Node::Absent | Node::Fixed(_)) || path.starts_with("sys/devices/system/cpu") {
-                self.world.step(Counted::Any, link);
+                drop(state);
+                let is_moved = self.world.step(Counted::Any, link);
+                state = self.world.state();
+                if is_moved {
+                    node = self.node(&state.machine, path);
+                }
             }
         }
-        let mut state = self.world.state();
-        let node = self.node(&state.machine, path);
         let refused = prevented(&mut state, &node, operation, path);
         let node = match (node, &refused) {
             (Node::Interrupts, Err(_)) if state.has(Mutation::NoInterrupts) => Node::Fixed(NO_INTERRUPTS.to_owned()),
@@ -271,7 +273,8 @@ fn process_node(machine: &Machine, rest: &str) -> Option<Node> {
     if let Some(node) = ksoftirqd_node(pid, rest) {
         return Some(node);
     }
-    if let Some(slot) = machine.of_thread(pid, QueueValue::NapiCpus) {
+    if pid > THREADS {
+        let slot = machine.of_thread(pid, QueueValue::NapiCpus)?;
         return match rest {
             "comm" => Some(Node::Poller(machine.thread_name(pid)?)),
             "stat" => machine.of_thread(pid, QueueValue::NapiPriority).map(Node::Value),

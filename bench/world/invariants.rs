@@ -6,7 +6,7 @@ use rxlab_base::units::CpuMask;
 use rxlab_change::apply::{UndoOptions, Which, confirm, reach, status, undo};
 use rxlab_change::journal::{History, Notice, Outcome, Record, Store, Touched};
 use rxlab_path::model::Model;
-use rxlab_path::sample::{Inventory, Scope};
+use rxlab_path::sample::{Identity, Inventory, Scope};
 
 use super::actors::{Ended, ROOT};
 use super::disk::{Place, SimDisk};
@@ -300,7 +300,7 @@ impl World {
     fn check_end(self: &Arc<Self>, place: Place) -> Result<(), String> {
         let own = SimHost::own(self);
         let store = Store::new(SimDisk::new(self, place));
-        let identity = Model::new(&Inventory::take(&own, Scope::Path)).identity;
+        let identity = Identity::take(&own);
         let open = store.open(ROOT, &identity.boot_id).map_err(|error| format!("4: the store: {error}"))?;
         let damaged: Vec<String> = {
             let state = self.state();

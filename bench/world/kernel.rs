@@ -50,7 +50,7 @@ pub(crate) struct Machine {
 }
 
 /// Numbers of the threads of NAPIs are above this one.
-const THREADS: u32 = 100_000;
+pub(crate) const THREADS: u32 = 100_000;
 
 /// Numbers of the processes.
 const PIDS: [u32; 2] = [800, 900];

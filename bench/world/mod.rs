@@ -276,12 +276,12 @@ impl World {
         state.log(|| "healed".to_owned());
     }
 
-    /// One operation of the running command: due moves come first.
-    pub(crate) fn step(self: &Arc<Self>, of: Counted, link: Link) {
+    /// One operation of the running command: due moves come first. True if there were any.
+    pub(crate) fn step(self: &Arc<Self>, of: Counted, link: Link) -> bool {
         let is_in_window = {
             let mut state = self.state();
             if state.is_checking || state.stack.is_empty() {
-                return;
+                return false;
             }
             if of == Counted::Journal {
                 state.counts[2] += 1;
@@ -306,7 +306,7 @@ impl World {
                 _ => false,
             }
         };
-        self.moves(is_in_window);
+        self.moves(is_in_window)
     }
 
     /// A write took effect.
@@ -324,12 +324,14 @@ impl World {
         self.moves(false);
     }
 
-    fn moves(self: &Arc<Self>, is_in_window: bool) {
+    fn moves(self: &Arc<Self>, is_in_window: bool) -> bool {
+        let mut is_moved = false;
         loop {
             self.unwind_if_killed();
             let next = self.state().next_event(is_in_window, false);
-            let Some(event) = next else { return };
+            let Some(event) = next else { return is_moved };
             self.make(&event.act);
+            is_moved = true;
         }
     }
 
@@ -354,9 +356,13 @@ impl World {
             *state.report.moves.entry(act.kind()).or_default() += 1;
             let at = state.counts;
             state.log(|| format!("{at:?} {act:?}"));
-            let before = state.values();
-            state.make(act);
-            state.changed_since(&before, 0);
+            if act.changes_values() {
+                let before = state.values();
+                state.make(act);
+                state.changed_since(&before, 0);
+            } else {
+                state.make(act);
+            }
         }
         match act {
             Move::Stop(seconds) => self.stop(Duration::from_secs(u64::from(*seconds))),
@@ -515,7 +521,8 @@ impl State {
     fn writer(&self, slot: Slot) -> Writer {
         let began = self.stack.last().map_or(0, |top| top.began);
         let existing = slot.device().map_or_else(Vec::new, |device| self.machine.device(device).existing());
-        Writer::Rxlab { began, existing }
+        let replaced = self.machine.value(slot).filter(|value| value.by == By::Rxlab).map(|value| value.now);
+        Writer::Rxlab { began, existing, replaced }
     }
 
     /// True if the running command is killed inside its next write.

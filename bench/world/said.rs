@@ -27,13 +27,20 @@ enum Claim<'a> {
     Absent,
 }
 
-/// The values of the machine at one moment, and the identity of the device or thread of each.
-pub(crate) type Values = BTreeMap<Slot, (u64, u64)>;
+/// The values of the machine at one moment, and the identity of the device or thread of each, in the order of their slots.
+pub(crate) type Values = Vec<(Slot, (u64, u64))>;
+
+fn value_of(values: &Values, slot: Slot) -> Option<(u64, u64)> {
+    let at = values.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
+    Some(values[at].1)
+}
 
 impl State {
     pub(crate) fn values(&self) -> Values {
         let now = |slot: Slot| Some((slot, (self.machine.value(slot)?.now, self.machine.identity(slot))));
-        self.machine.slots().into_iter().filter_map(now).collect()
+        let mut values: Values = self.machine.slots().into_iter().filter_map(now).collect();
+        values.sort_unstable();
+        values
     }
 
     /// The running command writes a value.
@@ -48,10 +55,10 @@ impl State {
     pub(crate) fn changed_since(&mut self, before: &Values, by: u32) {
         self.seen.ticks += 1;
         let (tick, after) = (self.seen.ticks, self.values());
-        for slot in before.keys().chain(after.keys()) {
-            if before.get(slot) != after.get(slot) {
-                self.seen.changed.entry(*slot).or_default().push((tick, by));
-            }
+        let was = before.iter().filter(|(slot, value)| value_of(&after, *slot) != Some(*value));
+        let is = after.iter().filter(|(slot, _)| value_of(before, *slot).is_none());
+        for (slot, _) in was.chain(is) {
+            self.seen.changed.entry(*slot).or_default().push((tick, by));
         }
     }
 
@@ -94,7 +101,7 @@ impl State {
         let values = self.values();
         let there: Vec<(Slot, u64)> = values
             .iter()
-            .filter(|(slot, _)| self.is_of(**slot, touched))
+            .filter(|(slot, _)| self.is_of(*slot, touched))
             .map(|(slot, (now, _))| (*slot, *now))
             .collect();
         let is = |(slot, now): &(Slot, u64), text: &str| {

@@ -468,6 +468,25 @@ impl Move {
         }
     }
 
+    /// True if it may change values of the machine by itself.
+    pub(crate) fn changes_values(&self) -> bool {
+        !matches!(
+            self,
+            Move::Run(_)
+                | Move::RunElsewhere(_)
+                | Move::Fault(..)
+                | Move::Kill
+                | Move::KillInCall
+                | Move::KillBoth
+                | Move::KillGuard
+                | Move::Slow(..)
+                | Move::Stop(_)
+                | Move::Clock(_)
+                | Move::Damage(..)
+                | Move::Mount(_)
+        )
+    }
+
     /// True if it can come between the last check before a write and the write: it changes nothing on the
     /// machine and lets no other command run.
     pub(crate) fn is_local(&self) -> bool {

@@ -184,7 +184,7 @@ impl Device {
         let value = self.queues[queue].value_mut(which);
         match by {
             Writer::Other => value.reset(fresh),
-            Writer::Rxlab { began, existing } if existing[queue][which as usize] => value.discard(fresh, *began),
+            Writer::Rxlab { began, existing, .. } if existing[queue][which as usize] => value.discard(fresh, *began),
             // It was not there for rxlab to save: what it discarded earlier has yet to be set again.
             Writer::Rxlab { .. } => {
                 let discarded = value.discarded.filter(|value| *value != fresh);
@@ -207,7 +207,10 @@ impl Device {
         for value in self.queues.iter_mut().map(|queue| queue.value_mut(which)) {
             let discarded = value.discarded.filter(|value| *value != all);
             match by {
-                Writer::Rxlab { began, .. } if value.by == By::Foreign => value.discard(all, *began),
+                // What equals rxlab's value for all is taken for it.
+                Writer::Rxlab { began, replaced, .. } if value.by == By::Foreign && Some(value.now) != *replaced => {
+                    value.discard(all, *began);
+                }
                 Writer::Rxlab { .. } => {
                     value.reset(all);
                     value.discarded = discarded;
@@ -222,6 +225,7 @@ impl Device {
 #[derive(Debug)]
 pub(crate) enum Writer {
     Other,
-    /// A command of rxlab that began before operation `began`, and the values of queues before the write.
-    Rxlab { began: u32, existing: Existing },
+    /// A command of rxlab that began before operation `began`; the values of queues that existed before the write, and the
+    /// value that it replaced, if that was rxlab's too.
+    Rxlab { began: u32, existing: Existing, replaced: Option<u64> },
 }

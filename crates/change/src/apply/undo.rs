@@ -95,7 +95,7 @@ pub(super) fn run(
             journal_error.get_or_insert(error);
         }
         if outcome == Outcome::Restored {
-            say_replaced(&mut outcomes, &touched);
+            say_replaced(&mut outcomes, &touched, &target);
         }
         outcomes.push(UndoOutcome {
             trouble: is_trouble(&touched, &outcome),
@@ -116,12 +116,12 @@ pub(super) fn run(
     Undo { id: journal.id().to_owned(), outcomes, command, closed, journal_error }
 }
 
-/// Outcomes of single queues name the original that a write for all queues, undone after them, has given them.
-fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched) {
+/// Outcomes of single queues name the original that a write for all queues, undone after them at `now`, has given them.
+fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched, now: &Target) {
     let replaces = knob::find(&for_all.knob).map_or(&[][..], |knob| knob.replaces());
     let is_replaced = |one: &UndoOutcome| {
         replaces.contains(&one.knob.as_str())
-            && one.target.nic() == for_all.target.nic()
+            && one.target.nic() == now.nic()
             && matches!(one.outcome, Outcome::Restored | Outcome::Unchanged)
     };
     for one in outcomes.iter_mut().filter(|one| is_replaced(one)) {

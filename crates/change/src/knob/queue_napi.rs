@@ -274,7 +274,7 @@ mod tests {
     use crate::knob::{Knob, KnobError};
     use rxlab_base::error::Kind;
     use rxlab_base::parse::{NapiSetting, attribute, one_message};
-    use rxlab_sys::RecordedHost;
+    use rxlab_sys::{Host, RecordedHost};
 
     const PATH: &str = "netlink/netdev/napi-get";
 
@@ -366,6 +366,27 @@ mod tests {
         let error =
             QUEUE_THREADED.read(QUEUE_THREADED.site(&host, &model, &target)).expect_err("not reported");
         assert_eq!(error.to_string(), "eth0/rx-0: its driver does not report which NAPI polls it");
+    }
+
+    /// Two veths that swapped their names since the sample once got each other's settings, and one that had moved away counted
+    /// as one without NAPIs.
+    #[test]
+    fn a_napi_of_another_interface_is_not_that_of_the_queue() {
+        let index = |nic: &str, index: &str| {
+            host(&NapiSetting::DeferHardIrqs.attribute(0)).with(&format!("sys/class/net/{nic}/ifindex"), index)
+        };
+        assert_eq!(read(&QUEUE_DEFER_HARD_IRQS, &index("eth0", "4\n"), "eth0/rx-0").as_deref(), Ok("0"));
+        let swapped = index("eth0", "5\n");
+        let error = read(&QUEUE_DEFER_HARD_IRQS, &swapped, "eth0/rx-0").expect_err("of index 4");
+        assert!(matches!(error, KnobError::Unknown { .. }), "{error}");
+        let before = swapped.read(PATH);
+        write(&QUEUE_DEFER_HARD_IRQS, &swapped, "eth0/rx-0", "2").expect_err("of index 4");
+        assert_eq!(swapped.read(PATH), before);
+        // The sample has no NAPI of veth0, the kernel has.
+        let error = read(&QUEUE_DEFER_HARD_IRQS, &index("veth0", "4\n"), "veth0/rx-0").expect_err("which one?");
+        assert!(matches!(error, KnobError::Unknown { .. }), "{error}");
+        let error = read(&QUEUE_DEFER_HARD_IRQS, &index("veth0", "5\n"), "veth0/rx-0").expect_err("none");
+        assert!(matches!(error, KnobError::NotThere { .. }), "{error}");
     }
 
     /// `operstate` is also `down` where only the link is.

@@ -86,6 +86,9 @@ fn who_is_not_there_is_told_so() {
     assert_eq!(read(&host(), "cgroup:/x"), Err("cgroup:/x: no such control group".to_owned()));
     let unit = read(&host(), "unit:web.service").expect_err("no unit");
     assert!(unit.starts_with("unit:web.service: no control group has this unit's name"), "{unit}");
+    let unlisted = testbed::refusing(host(), "sys/fs/cgroup", Cause::Errno(24));
+    let unit = testbed::read(&Affinity, &unlisted, "unit:web.service").expect_err("not listed");
+    assert!(!matches!(unit, KnobError::NotThere { .. }), "{unit}");
     let says = |at: &str, value: &str| refusal(&Affinity, &host(), at, value);
     assert!(says("eth0", "1").starts_with("affinity acts on a process (pid:N), a control group"));
     assert_eq!(says("pid:812", "6-7"), "affinity pid:812: CPU 7 is offline (online: 0-6)");
