@@ -19,11 +19,23 @@ impl Random {
 pub(crate) fn generate(seed: u64) -> Schedule {
     let random = &mut Random::new(seed);
     let mut custom: Vec<(Slot, u8)> = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();
+    let mut moved = None;
     let first = match random.below(10) {
         1 => {
             let (set, lost) = discarding(random);
             custom.extend(lost);
             Actor::Apply { set: vec![set], confirm: random.byte(4), netns: 0 }
+        }
+        2 => {
+            custom.extend([(Slot::Gro(2), 0), (Slot::Gro(3), 0)]);
+            if random.percent(50) {
+                custom.extend([(Slot::Threaded(2), 0), (Slot::Threaded(3), 0)]);
+            }
+            let queue = random.byte(2);
+            let set = [vec![(of_napi(random, 2, queue), random.byte(2))], sets(random)].concat();
+            let act = of_veth(random);
+            moved = Some(at_some_time(random, act));
+            Actor::Apply { set, confirm: random.byte(4), netns: 0 }
         }
         0 => Actor::Trial { set: sets(random), keep: random.percent(50) },
         _ => Actor::Apply {
@@ -32,7 +44,7 @@ pub(crate) fn generate(seed: u64) -> Schedule {
             netns: if random.percent(75) { 0 } else { 1 + random.byte(NAMESPACES - 1) },
         },
     };
-    let mut events = Vec::new();
+    let mut events = Vec::from_iter(moved);
     for _ in 0..=random.below(6) {
         let act = act(random);
         let back = match act {
@@ -52,6 +64,30 @@ pub(crate) fn generate(seed: u64) -> Schedule {
         }
     }
     Schedule { custom, first, events }
+}
+
+/// A value of the NAPI of a queue, or of its thread.
+fn of_napi(random: &mut Random, device: u8, queue: u8) -> Slot {
+    random.pick(&[
+        Slot::QueueDefer(device, queue),
+        Slot::QueueFlush(device, queue),
+        Slot::Suspend(device, queue),
+        Slot::QueueThreaded(device, queue),
+        Slot::NapiCpus(device, queue),
+        Slot::NapiPriority(device, queue),
+    ])
+}
+
+/// A move of the first veth after which a sample of it is outdated.
+fn of_veth(random: &mut Random) -> Move {
+    match random.below(7) {
+        0 => Move::Rename(2),
+        1 => Move::Netns(2, random.byte(NAMESPACES)),
+        2 => Move::LinkReset(2),
+        3 => Move::Write(Slot::Gro(2), Foreign::First),
+        4 => Move::Remake(2),
+        _ => Move::Swap(2, 3),
+    }
 }
 
 /// A write that discards what another program has set, and that.

@@ -511,17 +511,16 @@ impl State {
         let Some(top) = self.stack.last_mut().filter(|top| top.dies_in_call) else { return };
         (top.dies_in_call, top.killed) = (false, true);
         if let Slot::Channels(device) | Slot::Threaded(device) | Slot::Gro(device) | Slot::Ring(device) = slot {
-            let (before, writer) = (self.values(), self.writer(slot));
+            let (before, writer) = (self.values(), self.writer(slot, None));
             self.machine.lose_threads(device, &writer);
             self.changed_since(&before, 0);
         }
     }
 
-    /// The running command as the writer of a slot.
-    fn writer(&self, slot: Slot) -> Writer {
+    /// The running command as the writer of a slot, in which it replaced a value that it takes for its own.
+    fn writer(&self, slot: Slot, replaced: Option<u64>) -> Writer {
         let began = self.stack.last().map_or(0, |top| top.began);
         let existing = slot.device().map_or_else(Vec::new, |device| self.machine.device(device).existing());
-        let replaced = self.machine.value(slot).filter(|value| value.by == By::Rxlab).map(|value| value.now);
         Writer::Rxlab { began, existing, replaced }
     }
 
@@ -598,7 +597,8 @@ impl State {
         if is_cut {
             return true;
         }
-        let (before, pid, writer) = (self.values(), self.running().unwrap_or(0), self.writer(slot));
+        let replaced = (by == By::Rxlab || expected).then_some(was);
+        let (before, pid, writer) = (self.values(), self.running().unwrap_or(0), self.writer(slot, replaced));
         if let Some(found) = self.machine.value_mut(slot) {
             found.ours(kept, expected);
         }

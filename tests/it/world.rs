@@ -141,4 +141,16 @@ replays! {
     table_of_other_queues: r#"{"first":{"Apply":{"set":[[{"Rss":1},1]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":110,"act":{"Channels":[1,4]}}]}"#;
     /// An RPS mask that another program set after an interrupted write of channels was taken for what the driver left.
     set_after_an_interrupted_write: r#"{"first":{"Apply":{"set":[[{"Channels":0},1]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Swap":[2,0]}},{"of":"Write","at":1,"act":{"Write":[{"Rps":[0,0]},{"Other":1}]}}]}"#;
+    /// Two veths had swapped their names since the sample: the settings of the wrong NAPI were set.
+    napi_of_another_veth: r#"{"custom":[[{"Gro":2},0],[{"Gro":3},0]],"first":{"Apply":{"set":[[{"QueueDefer":[2,0]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":120,"act":{"Swap":[2,3]}}]}"#;
+    /// The same during the undo.
+    undo_of_another_napi: r#"{"custom":[[{"Gro":2},0],[{"Gro":3},0]],"first":{"Apply":{"set":[[{"QueueDefer":[2,0]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":244,"act":{"Swap":[2,3]}}]}"#;
+    /// The same with the threads of NAPIs.
+    thread_of_another_napi: r#"{"custom":[[{"Gro":2},0],[{"Gro":3},0],[{"Threaded":2},0],[{"Threaded":3},0]],"first":{"Apply":{"set":[[{"NapiPriority":[2,0]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":120,"act":{"Swap":[2,3]}}]}"#;
+    /// The value of a NAPI whose interface had moved to another namespace since the sample was taken for gone.
+    napi_of_an_interface_that_moved: r#"{"custom":[[{"Gro":2},0],[{"Gro":3},0]],"first":{"Apply":{"set":[[{"QueueDefer":[2,0]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":252,"act":{"Netns":[2,1]}}]}"#;
+    /// The same with the thread of a NAPI.
+    thread_of_an_interface_that_moved: r#"{"custom":[[{"Gro":2},0],[{"Gro":3},0],[{"Threaded":2},0],[{"Threaded":3},0]],"first":{"Apply":{"set":[[{"NapiPriority":[2,0]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":260,"act":{"Netns":[2,1]}}]}"#;
+    /// Undo named the value between two writes of an interface that had been renamed.
+    value_between_two_writes_by_another_name: r#"{"first":{"Apply":{"set":[[{"Defer":1},1],[{"QueueDefer":[1,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Swap":[1,3]}}]}"#;
 }

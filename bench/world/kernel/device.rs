@@ -207,7 +207,7 @@ impl Device {
         for value in self.queues.iter_mut().map(|queue| queue.value_mut(which)) {
             let discarded = value.discarded.filter(|value| *value != all);
             match by {
-                // What equals rxlab's value for all is taken for it.
+                // What equals the value for all that rxlab takes for its own is taken for that.
                 Writer::Rxlab { began, replaced, .. } if value.by == By::Foreign && Some(value.now) != *replaced => {
                     value.discard(all, *began);
                 }
@@ -226,6 +226,6 @@ impl Device {
 pub(crate) enum Writer {
     Other,
     /// A command of rxlab that began before operation `began`; the values of queues that existed before the write, and the
-    /// value that it replaced, if that was rxlab's too.
+    /// value that it replaced, if it takes that for its own.
     Rxlab { began: u32, existing: Existing, replaced: Option<u64> },
 }
