@@ -203,7 +203,9 @@ fn settings(state: &State, set: &[Set], cookie: u64) -> Vec<Setting> {
             Home::Host => "host".to_owned(),
             Home::Cpu(cpu) => format!("cpu:{cpu}"),
             Home::Nic(device, _) => name(state, device, cookie)?,
-            Home::Queue(device, queue, QueueValue::Xps) => format!("{}/tx-{queue}", name(state, device, cookie)?),
+            Home::Queue(device, queue, QueueValue::Xps) => {
+                format!("{}/tx-{queue}", name(state, device, cookie)?)
+            }
             Home::Queue(device, queue, _) => format!("{}/rx-{queue}", name(state, device, cookie)?),
             Home::Group(group) => {
                 let groups = &state.machine.groups;

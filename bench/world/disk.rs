@@ -342,10 +342,7 @@ fn forgotten(mutation: Mutation, line: &[u8]) -> Vec<u8> {
             Record::Intent(Intent { displaced: Vec::new(), ..intent }).to_line()
         }
         (
-            Mutation::ThreadedStays
-            | Mutation::TableStays
-            | Mutation::NapisStay
-            | Mutation::PollersStay,
+            Mutation::ThreadedStays | Mutation::TableStays | Mutation::NapisStay | Mutation::PollersStay,
             Some(Record::Intent(mut intent)),
         ) => {
             let kept: &[&str] = match mutation {

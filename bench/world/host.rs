@@ -12,7 +12,9 @@ use rxlab_sys::{
     Operation, OtherView, Query,
 };
 
-use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, Queue, THREADS, list, scheduling, scheduling_of, table};
+use super::kernel::{
+    CPUS, Device, MAX_QUEUES, Machine, Queue, THREADS, list, scheduling, scheduling_of, table,
+};
 use super::processes::Group;
 use super::schedule::{Area, NicValue, QueueValue, Slot};
 use super::{Counted, Link, Mutation, State, World};
@@ -201,7 +203,9 @@ impl SimHost {
         }
         let refused = prevented(&mut state, &node, operation, path);
         let node = match (node, &refused) {
-            (Node::Interrupts, Err(_)) if state.has(Mutation::NoInterrupts) => Node::Fixed(NO_INTERRUPTS.to_owned()),
+            (Node::Interrupts, Err(_)) if state.has(Mutation::NoInterrupts) => {
+                Node::Fixed(NO_INTERRUPTS.to_owned())
+            }
             (node, _) => {
                 refused?;
                 node
@@ -413,12 +417,8 @@ fn napis(machine: &Machine, cookie: u64, query: &Query) -> Vec<u8> {
 }
 
 /// The settings of a NAPI, by their attributes.
-const SETTINGS: [(u16, QueueValue); 4] = [
-    (5, QueueValue::Defer),
-    (6, QueueValue::Flush),
-    (7, QueueValue::Suspend),
-    (8, QueueValue::Threaded),
-];
+const SETTINGS: [(u16, QueueValue); 4] =
+    [(5, QueueValue::Defer), (6, QueueValue::Flush), (7, QueueValue::Suspend), (8, QueueValue::Threaded)];
 
 fn napi_of(device: &Device, queue: &Queue) -> Vec<(u16, u32)> {
     let number = |value| u32::try_from(queue.value(value).now).unwrap_or(0);
@@ -443,7 +443,11 @@ fn links(machine: &Machine, cookie: u64) -> Vec<u8> {
 
 fn rings(device: &Device) -> Vec<u8> {
     let size = u32::try_from(device.nic_value(NicValue::Ring).now).unwrap_or(0);
-    one_message(&[(2, 4096), (6, size)].map(|(kind, count): (u16, u32)| attribute(kind, count.to_ne_bytes())).concat())
+    one_message(
+        &[(2, 4096), (6, size)]
+            .map(|(kind, count): (u16, u32)| attribute(kind, count.to_ne_bytes()))
+            .concat(),
+    )
 }
 
 /// The offloads of a veth, of which the world has one.
@@ -455,7 +459,8 @@ fn offloads(device: &Device) -> Vec<u8> {
 const GRO: &str = "rx-gro";
 
 /// A list with an interrupt of no interface.
-const NO_INTERRUPTS: &str = "           CPU0       CPU1       CPU2       CPU3\n 9:  1  2  3  4  IO-APIC 9-fasteoi  acpi\n";
+const NO_INTERRUPTS: &str =
+    "           CPU0       CPU1       CPU2       CPU3\n 9:  1  2  3  4  IO-APIC 9-fasteoi  acpi\n";
 
 fn channels(device: &Device) -> Vec<u8> {
     let counts = [(5, u32::from(MAX_QUEUES)), (9, u32::try_from(device.count()).unwrap_or(0))];
@@ -665,7 +670,9 @@ impl Host for SimHost {
             EthtoolGet::Rings => rings(device),
             EthtoolGet::Features => offloads(device),
             // `struct ethtool_rxnfc`: a command, a kind of flow, and the count.
-            EthtoolGet::RxRings => one_message(&[&[0; 8][..], &device.count().to_ne_bytes(), &[0; 176]].concat()),
+            EthtoolGet::RxRings => {
+                one_message(&[&[0; 8][..], &device.count().to_ne_bytes(), &[0; 176]].concat())
+            }
             _ => {
                 let table = table(device.nic_value(NicValue::Rss).now, device.count());
                 one_message(&attribute(4, table.map(u32::to_ne_bytes).concat()))
@@ -695,9 +702,10 @@ impl Host for SimHost {
             Action::Ethtool { get: EthtoolGet::Rings, nic, attributes } => {
                 Some((Slot::Ring(self.find(state, nic, false)?), number32(attributes)?))
             }
-            Action::Ethtool { get: EthtoolGet::Features, nic, attributes } => {
-                Some((Slot::Gro(self.find(state, nic, true)?), u64::from(*attributes == ethtool::wanted(GRO, true))))
-            }
+            Action::Ethtool { get: EthtoolGet::Features, nic, attributes } => Some((
+                Slot::Gro(self.find(state, nic, true)?),
+                u64::from(*attributes == ethtool::wanted(GRO, true)),
+            )),
             Action::ThreadPolicy { pid, scheduling } => scheduled(state, *pid, scheduling),
             _ => None,
         })

@@ -104,7 +104,8 @@ impl State {
             for one in written_with {
                 // CPUs that a driver chose for a new interrupt or a new transmit queue look the same as those that others set, as do
                 // the polls that a new NAPI has from its interface.
-                let is_chosen = matches!(slot, Slot::Irq(..) | Slot::Xps(..) | Slot::Rss(_)) || slot.is_of_napi();
+                let is_chosen =
+                    matches!(slot, Slot::Irq(..) | Slot::Xps(..) | Slot::Rss(_)) || slot.is_of_napi();
                 // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
                 let list = || one.value.parse::<CpuMask>().unwrap_or_default();
                 let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();

@@ -9,8 +9,8 @@ mod words;
 use super::processes::{Group, MAX_THREADS, Process};
 use super::schedule::{Foreign, GroupMove, Home, NicValue, QueueValue, Slot, ThreadMove};
 
-pub(crate) use self::device::{Device, Queue, Writer};
 use self::device::Numbers;
+pub(crate) use self::device::{Device, Queue, Writer};
 pub(crate) use self::value::{By, Value};
 use self::words::OTHER;
 pub(crate) use self::words::{knob, list, other, ours, scheduling, scheduling_of, table, text};
@@ -254,16 +254,24 @@ impl Machine {
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let mut slots = vec![Slot::Entries, Slot::Budget];
         for (at, device) in (0u8..).zip(&self.devices) {
-            slots.extend(NicValue::ALL.into_iter().filter(|value| device.has(*value)).map(|value| value.of(at)));
+            slots.extend(
+                NicValue::ALL.into_iter().filter(|value| device.has(*value)).map(|value| value.of(at)),
+            );
             for queue in 0..device.queues.len() {
                 let there = QueueValue::ALL.into_iter().filter(|value| device.queue_has(queue, *value));
                 slots.extend(there.map(|value| value.of(at, u8::try_from(queue).unwrap_or(0))));
             }
         }
         for (process, _) in (0u8..).zip(&self.processes) {
-            slots.extend((0..MAX_THREADS).map(|at| Slot::Thread(process, at)).filter(|slot| self.value(*slot).is_some()));
+            slots.extend(
+                (0..MAX_THREADS)
+                    .map(|at| Slot::Thread(process, at))
+                    .filter(|slot| self.value(*slot).is_some()),
+            );
         }
-        slots.extend((0u8..).zip(&self.groups).filter(|(_, group)| group.exists).map(|(at, _)| Slot::Group(at)));
+        slots.extend(
+            (0u8..).zip(&self.groups).filter(|(_, group)| group.exists).map(|(at, _)| Slot::Group(at)),
+        );
         slots.extend((0u8..).zip(&self.ksoftirqd).map(|(cpu, _)| Slot::Ksoftirqd(cpu)));
         slots
     }
@@ -288,7 +296,9 @@ impl Machine {
 
     /// The name of the NAPI that a thread polls.
     pub(crate) fn thread_name(&self, thread: u32) -> Option<String> {
-        let Home::Queue(device, queue, _) = self.of_thread(thread, QueueValue::NapiCpus)?.home() else { return None };
+        let Home::Queue(device, queue, _) = self.of_thread(thread, QueueValue::NapiCpus)?.home() else {
+            return None;
+        };
         let device = self.device(device);
         Some(format!("napi/{}-{}", device.name, device.queues[usize::from(queue)].napi))
     }
@@ -306,7 +316,9 @@ impl Machine {
             Slot::Rfs(..) | Slot::Entries if value > 0 => Some(value.next_power_of_two()),
             Slot::Group(_) => Some(value & ALL_CPUS),
             // No queue of the table may go (`ethnl_set_channels`); a table with other queues is refused.
-            Slot::Channels(device) if value < 2 && self.device(device).nic_value(NicValue::Rss).now != 0 => None,
+            Slot::Channels(device) if value < 2 && self.device(device).nic_value(NicValue::Rss).now != 0 => {
+                None
+            }
             Slot::Rss(device) if value != 0 && self.device(device).count() < 2 => None,
             Slot::Channels(..) => (1..=u64::from(MAX_QUEUES)).contains(&value).then_some(value),
             _ => Some(value),

@@ -137,14 +137,8 @@ impl QueueValue {
         Self::NapiPriority,
     ];
     /// Values that go with a NAPI.
-    pub(crate) const NAPI: [Self; 6] = [
-        Self::Defer,
-        Self::Flush,
-        Self::Suspend,
-        Self::Threaded,
-        Self::NapiCpus,
-        Self::NapiPriority,
-    ];
+    pub(crate) const NAPI: [Self; 6] =
+        [Self::Defer, Self::Flush, Self::Suspend, Self::Threaded, Self::NapiCpus, Self::NapiPriority];
     /// Values that go with the thread of a NAPI.
     pub(crate) const THREAD: [Self; 2] = [Self::NapiCpus, Self::NapiPriority];
 

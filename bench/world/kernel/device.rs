@@ -184,7 +184,9 @@ impl Device {
         let value = self.queues[queue].value_mut(which);
         match by {
             Writer::Other => value.reset(fresh),
-            Writer::Rxlab { began, existing, .. } if existing[queue][which as usize] => value.discard(fresh, *began),
+            Writer::Rxlab { began, existing, .. } if existing[queue][which as usize] => {
+                value.discard(fresh, *began)
+            }
             // It was not there for rxlab to save: what it discarded earlier has yet to be set again.
             Writer::Rxlab { .. } => {
                 let discarded = value.discarded.filter(|value| *value != fresh);
@@ -208,7 +210,9 @@ impl Device {
             let discarded = value.discarded.filter(|value| *value != all);
             match by {
                 // What equals the value for all that rxlab takes for its own is taken for that.
-                Writer::Rxlab { began, replaced, .. } if value.by == By::Foreign && Some(value.now) != *replaced => {
+                Writer::Rxlab { began, replaced, .. }
+                    if value.by == By::Foreign && Some(value.now) != *replaced =>
+                {
                     value.discard(all, *began);
                 }
                 Writer::Rxlab { .. } => {
@@ -227,5 +231,9 @@ pub(crate) enum Writer {
     Other,
     /// A command of rxlab that began before operation `began`; the values of queues that existed before the write, and the
     /// value that it replaced, if it takes that for its own.
-    Rxlab { began: u32, existing: Existing, replaced: Option<u64> },
+    Rxlab {
+        began: u32,
+        existing: Existing,
+        replaced: Option<u64>,
+    },
 }

@@ -147,7 +147,6 @@ impl Promql {
     }
 }
 
-
 fn data<T: serde::de::DeserializeOwned>(body: &str) -> Result<Option<T>, String> {
     let answer: Answer<T> =
         serde_json::from_str(body).map_err(|error| format!("not a response of Prometheus: {error}"))?;
@@ -298,7 +297,9 @@ mod tests {
         assert_eq!((series[1].values, series[1].mean), (0, None));
         let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}"#;
         assert_eq!(Promql::series(refused), Err("parse error: unexpected end".to_owned()));
-        assert!(Promql::series("<html>").is_err_and(|error| error.starts_with("not a response of Prometheus")));
+        assert!(
+            Promql::series("<html>").is_err_and(|error| error.starts_with("not a response of Prometheus"))
+        );
     }
 
     /// As written by Prometheus 2.42.

@@ -373,7 +373,8 @@ mod tests {
     #[test]
     fn a_napi_of_another_interface_is_not_that_of_the_queue() {
         let index = |nic: &str, index: &str| {
-            host(&NapiSetting::DeferHardIrqs.attribute(0)).with(&format!("sys/class/net/{nic}/ifindex"), index)
+            host(&NapiSetting::DeferHardIrqs.attribute(0))
+                .with(&format!("sys/class/net/{nic}/ifindex"), index)
         };
         assert_eq!(read(&QUEUE_DEFER_HARD_IRQS, &index("eth0", "4\n"), "eth0/rx-0").as_deref(), Ok("0"));
         let swapped = index("eth0", "5\n");
@@ -383,7 +384,8 @@ mod tests {
         write(&QUEUE_DEFER_HARD_IRQS, &swapped, "eth0/rx-0", "2").expect_err("of index 4");
         assert_eq!(swapped.read(PATH), before);
         // The sample has no NAPI of veth0, the kernel has.
-        let error = read(&QUEUE_DEFER_HARD_IRQS, &index("veth0", "4\n"), "veth0/rx-0").expect_err("which one?");
+        let error =
+            read(&QUEUE_DEFER_HARD_IRQS, &index("veth0", "4\n"), "veth0/rx-0").expect_err("which one?");
         assert!(matches!(error, KnobError::Unknown { .. }), "{error}");
         let error = read(&QUEUE_DEFER_HARD_IRQS, &index("veth0", "5\n"), "veth0/rx-0").expect_err("none");
         assert!(matches!(error, KnobError::NotThere { .. }), "{error}");
