@@ -550,10 +550,14 @@ impl Host for SimHost {
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
-        let invalid = HostError::new(Operation::Write, path, Cause::Errno(22));
         self.in_one_view(Operation::Write, path)?;
+        let mut errno = 22;
         let written = self.meet(path, Operation::Write, |state, node| {
             let Node::Value(slot) = node else { return None };
+            if matches!(slot, Slot::Threaded(_)) {
+                // EOPNOTSUPP: it has no NAPIs.
+                errno = 95;
+            }
             let written = number(slot, value).is_some_and(|value| state.write(slot, value));
             if let (true, Some(pid)) = (state.has(Mutation::NotReadBack), state.running()) {
                 state.last_text = Some((pid, path.to_owned(), value.to_vec()));
@@ -562,7 +566,7 @@ impl Host for SimHost {
             Some(written)
         })?;
         self.world.written();
-        if written { Ok(()) } else { Err(invalid) }
+        if written { Ok(()) } else { Err(HostError::new(Operation::Write, path, Os::from_raw_os_error(errno))) }
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {

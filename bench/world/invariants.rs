@@ -88,8 +88,10 @@ impl State {
                 let known = [&touched.ours, &touched.foreign, &touched.unsettled];
                 let mut known = known.into_iter().flatten();
                 let is_known = known.any(|known| self.is_value(slot, was, known, &was_text));
-                // RPS drops offline CPUs: of a write that was not read back any part may remain.
-                let is_part = matches!(slot, Slot::Rps(..) | Slot::Xps(..)) && !touched.unsettled.is_empty();
+                // RPS drops offline CPUs: of a write that was not read back any part may remain. A driver rounds the size of a
+                // ring.
+                let is_part = matches!(slot, Slot::Rps(..) | Slot::Xps(..) | Slot::Ring(_))
+                    && !touched.unsettled.is_empty();
                 let is_fresh = self.is_fresh(slot, was);
                 if is_known || is_part || is_fresh {
                     cover = Cover::Ambiguous;
@@ -209,7 +211,13 @@ impl State {
 
 /// True if a value is back, or waits for its queue or for a user's decision.
 fn waits(outcome: &Outcome) -> bool {
-    outcome.settles() || matches!(outcome, Outcome::Away | Outcome::Drift { .. })
+    // Without NAPIs, which another program took from a veth with GRO, the kernel refuses `threaded`.
+    let waits_for_napis = |why: &str| why.contains("it has no NAPI now");
+    match outcome {
+        Outcome::Away | Outcome::Drift { .. } => true,
+        Outcome::Failed { why } => waits_for_napis(why),
+        outcome => outcome.settles(),
+    }
 }
 
 impl World {

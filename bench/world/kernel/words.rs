@@ -19,7 +19,8 @@ fn palette(slot: Slot) -> ([u64; 3], [u64; 3]) {
         Slot::Flush(_) | Slot::QueueFlush(..) => ([20_000, 40_000, 60_000], [10_000, 30_000, 50_000]),
         Slot::Suspend(..) => ([20_000_000, 40_000_000, 60_000_000], [10_000_000, 30_000_000, 50_000_000]),
         Slot::Ring(_) => ([512, 1024, 64], [128, 2048, 4096]),
-        Slot::Rss(_) => ([0x2221, 0x2111, 0x2222], [0x1112, 0x1122, 0x2122]),
+        // An even table is taken for the driver's choice.
+        Slot::Rss(_) => ([0x2221, 0x2111, 0x2222], [0x1112, 0x1222, 0x2122]),
         Slot::Group(_) => ([0b0110, 0b0010, 0b0100], [0b1000, 0b1100, 0b1010]),
         Slot::Ksoftirqd(_) | Slot::NapiPriority(..) => (
             [scheduling(1, 10, 0), scheduling(0, 0, -5), scheduling(2, 5, 0)],

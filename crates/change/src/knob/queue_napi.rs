@@ -129,9 +129,9 @@ pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
         return Err(error);
     }
     let mut napis = site.query(&Query::Napis, parse::netdev_napis, "a list of NAPIs")?;
-    if let Some(index) = index_now(site, nic)? {
-        napis.retain(|napi| napi.ifindex == index);
-    }
+    let index = index_now(site, nic)?;
+    // A recording without indices has only the number.
+    napis.retain(|napi| index.map_or(Some(napi.id) == known, |index| napi.ifindex == index));
     if let Some(found) = napis.iter().find(|napi| Some(napi.id) == known) {
         return Ok(*found);
     }

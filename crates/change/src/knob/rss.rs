@@ -10,7 +10,7 @@ use crate::journal::Armed;
 use rxlab_base::parse::ethtool::{Rss, rss, rss_ioctl, rx_rings};
 use rxlab_path::model::{Model, Nic};
 use rxlab_setting::Target;
-use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
+use rxlab_sys::{Action, Cause, EthtoolChange, EthtoolGet};
 
 /// The default RSS table of an interface.
 ///
@@ -70,12 +70,19 @@ pub(super) fn table_of(site: Site<'_>, nic: &Nic, value: &str, size: usize) -> R
     Ok(table)
 }
 
-/// Number of queues that the default spreads over. If the driver does not report it, the queues are counted.
+/// Number of queues that the default spreads over. If the driver does not report it, the queues are counted: those of now,
+/// unless a recording lacks them, as the model may be older than a change of their number.
 fn rings(site: Site<'_>, nic: &Nic) -> Result<u32> {
     match site.ethtool(EthtoolGet::RxRings, nic, rx_rings) {
-        Err(KnobError::Unsupported { .. }) => Ok(u32::try_from(nic.rx.len()).unwrap_or(u32::MAX)),
-        rings => rings,
+        Err(KnobError::Unsupported { .. }) => {}
+        rings => return rings,
     }
+    let count = match site.host.list(&format!("sys/class/net/{}/queues", nic.name)) {
+        Ok(queues) => queues.iter().filter(|queue| queue.starts_with("rx-")).count(),
+        Err(error) if error.cause == Cause::Missing => nic.rx.len(),
+        Err(error) => return Err(site.unreadable(&error)),
+    };
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// The table that `value` describes, `None` for the default, and the number of queues that the default
@@ -165,6 +172,20 @@ mod tests {
         let size = u32::try_from(table.len()).expect("short");
         let answer = [words(&[0x46, 0, size, 0, 1, 0]), words(table)].concat();
         RecordedHost::new().with(&path(EthtoolGet::RssIoctl), one_message(&answer))
+    }
+
+    /// The number of queues has changed since the sample: the default of three was written as a table.
+    #[test]
+    fn queues_are_counted_as_they_are_now() {
+        let host = ["rx-0", "rx-1", "rx-2"].iter().fold(netlink(&[0, 1, 2, 0]), |host, queue| {
+            host.with(&format!("sys/class/net/eth0/queues/{queue}/rps_cpus"), "0\n")
+        });
+        assert_eq!(read(&RssTable, &host, "eth0").as_deref(), Ok("default"));
+        assert_eq!(
+            read(&RssTable, &netlink(&[0, 1, 2, 0]), "eth0").as_deref(),
+            Ok("equal 3"),
+            "of a sample with two"
+        );
     }
 
     /// `eth0` of the test machine has two queues. Synthetic: no recorded machine has an RSS table.

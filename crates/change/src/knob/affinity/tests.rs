@@ -86,7 +86,7 @@ fn who_is_not_there_is_told_so() {
     assert_eq!(read(&host(), "cgroup:/x"), Err("cgroup:/x: no such control group".to_owned()));
     let unit = read(&host(), "unit:web.service").expect_err("no unit");
     assert!(unit.starts_with("unit:web.service: no control group has this unit's name"), "{unit}");
-    let unlisted = testbed::refusing(host(), "sys/fs/cgroup", Cause::Errno(24));
+    let unlisted = host().with_failure("sys/fs/cgroup", Cause::Errno(24));
     let unit = testbed::read(&Affinity, &unlisted, "unit:web.service").expect_err("not listed");
     assert!(!matches!(unit, KnobError::NotThere { .. }), "{unit}");
     let says = |at: &str, value: &str| refusal(&Affinity, &host(), at, value);

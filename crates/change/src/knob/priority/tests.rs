@@ -1,6 +1,6 @@
 use super::{KSOFTIRQD_PRIORITY, Knob, NAPI_PRIORITY};
 use crate::knob::KnobError;
-use crate::knob::testbed::{check, read, refusal, refusing, write};
+use crate::knob::testbed::{check, read, refusal, write};
 use rxlab_base::parse::{attribute, one_message};
 use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, RecordedHost, Rule};
 
@@ -77,12 +77,12 @@ fn a_queue_without_a_thread_is_told_from_one_that_is_not_there() {
 fn a_thread_that_cannot_be_read_is_not_gone() {
     let too_many = Cause::Errno(24);
     for (knob, at, path) in [
-        (&NAPI_PRIORITY, "eth0/rx-0", "500/comm"),
-        (&NAPI_PRIORITY, "eth0/rx-0", "500/stat"),
-        (&KSOFTIRQD_PRIORITY, "cpu:2", "31/comm"),
+        (&NAPI_PRIORITY, "eth0/rx-0", "proc/500/comm"),
+        (&NAPI_PRIORITY, "eth0/rx-0", "proc/500/stat"),
+        (&KSOFTIRQD_PRIORITY, "cpu:2", "proc/31/comm"),
         (&KSOFTIRQD_PRIORITY, "cpu:2", "proc"),
     ] {
-        let error = read(knob, &refusing(host(), path, too_many), at).expect_err(path);
+        let error = read(knob, &host().with_failure(path, too_many), at).expect_err(path);
         assert!(!matches!(error, KnobError::NotThere { .. }), "{path}: {error}");
     }
 }
