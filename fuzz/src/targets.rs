@@ -11,8 +11,8 @@ use rxlab_faces::web;
 use rxlab_load::servers::bep15::{Answer, Request};
 use rxlab_load::servers::respond;
 use rxlab_load::{
-    Body, Header, Promql, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker,
-    judge_answers, merge, parse_paths, parse_targets,
+    Body, Header, Promql, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server,
+    hear_tracker, judge_answers, merge, parse_paths, parse_targets,
 };
 use rxlab_record::recorder::{Ring, Storage};
 use rxlab_record::snapshot::Snapshot;
@@ -177,14 +177,14 @@ pub const TARGETS: &[(&str, Target)] = &[
         black_box((record.verdict(), record.done_s(), record.has_no_time(), record.idle_slots()));
         black_box((record.arms(), record.compared().count(), record.tripped_without_change()));
     }),
-    ("trial/blocks", |bytes| on(bytes, serde_json::from_slice::<BlocksRecord>)),
+    ("trial/blocks", |bytes| on(bytes, |bytes| serde_json::from_slice::<BlocksRecord>(bytes))),
     ("trial/checkpoints", |bytes| {
-        on(bytes, serde_json::from_slice::<Vec<Checkpoint>>);
+        on(bytes, |bytes| serde_json::from_slice::<Vec<Checkpoint>>(bytes));
         let scheduled = serde_json::from_slice::<Vec<Scheduled>>(bytes).unwrap_or_default();
         scheduled.iter().for_each(|one| drop(black_box(one.calendar())));
     }),
     ("journal/recover", |bytes| on(bytes, History::parse)),
-    ("journal/notice", |bytes| on(bytes, serde_json::from_slice::<Notice>)),
+    ("journal/notice", |bytes| on(bytes, |bytes| serde_json::from_slice::<Notice>(bytes))),
     ("load/url", |bytes| with(bytes, str::parse::<Url>)),
     ("load/header", |bytes| with(bytes, str::parse::<Header>)),
     ("load/paths", |bytes| {
@@ -307,7 +307,7 @@ fn segment(is_packed: bool, contents: &[u8]) -> Vec<u8> {
     let packed = if is_packed { r#"{"last_ms":1000,"ticks":1,"gaps":[]}"# } else { "null" };
     let endian = if cfg!(target_endian = "little") { "little" } else { "big" };
     let head = format!(r#"{{"rxlab":"0.0.0","endian":"{endian}","every_ms":1000,"packed":{packed}}}"#);
-    let mut all = [b"rxlab recording 1\n", &record(head.as_bytes())[..]].concat();
+    let mut all = [&b"rxlab recording 1\n"[..], &record(head.as_bytes())].concat();
     if is_packed {
         all.extend(record(contents));
     } else {
