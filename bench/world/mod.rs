@@ -103,7 +103,7 @@ pub(crate) const MUTATIONS: [(Mutation, &str, u64); 19] = [
     (Mutation::NotReadBack, "7", 1100),
     (Mutation::TwoHolders, "1234567", 2898),
     (Mutation::NamesOnly, "12", 26),
-    (Mutation::FiveAttempts, "3", 127),
+    (Mutation::FiveAttempts, "3", 58),
     (Mutation::BlindGuard, "3", 181),
     (Mutation::DamageSpreads, "4", 658),
     (Mutation::NamesAreText, "34", 134),
