@@ -566,7 +566,11 @@ impl Host for SimHost {
             Some(written)
         })?;
         self.world.written();
-        if written { Ok(()) } else { Err(HostError::new(Operation::Write, path, Os::from_raw_os_error(errno))) }
+        if written {
+            Ok(())
+        } else {
+            Err(HostError::new(Operation::Write, path, Os::from_raw_os_error(errno)))
+        }
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
