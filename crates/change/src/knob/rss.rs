@@ -70,7 +70,7 @@ pub(super) fn table_of(site: Site<'_>, nic: &Nic, value: &str, size: usize) -> R
     Ok(table)
 }
 
-/// Number of queues that the default spreads over. If the driver does not report it, the queues are counted: those of now,
+/// Number of queues that the default spreads over. If the driver does not report it, the queues are counted: the current ones,
 /// unless a recording lacks them, as the model may be older than a change of their number.
 fn rings(site: Site<'_>, nic: &Nic) -> Result<u32> {
     match site.ethtool(EthtoolGet::RxRings, nic, rx_rings) {
