@@ -223,7 +223,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
     for why in [
         "irqbalance: eth0: irqbalance is not running",
         "affinity: unit:web.service: no control group has this unit's name: the unit is not running",
-        "napi_priority: eth0/rx-0: its thread, process 500, is not visible",
+        "napi_priority: the NAPIs of eth0/rx-0 are unknown: its thread, process 500, is not visible",
     ] {
         assert!(text.contains(why), "{text}");
     }

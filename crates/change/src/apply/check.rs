@@ -113,12 +113,14 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
     Ok(settings)
 }
 
-/// Reason why `setting` has to wait: its process or thread does not exist or cannot be found yet, and no other of
-/// `settings` creates it. `None` for settings that can be tried and for permanent targets.
+/// Reason why `setting` has to wait: its process or thread does not exist, cannot be found or is not visible yet, and no
+/// other of `settings` creates it. `None` for settings that can be tried and for permanent targets.
 pub fn awaits(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Setting]) -> Option<KnobError> {
     let Setting { knob, target, value } = setting;
     let knob = knob::find(knob).filter(|knob| knob.is_fleeting())?;
-    let absent = |error: &KnobError| matches!(error, KnobError::NotThere { .. } | KnobError::Down { .. });
+    let absent = |error: &KnobError| {
+        matches!(error, KnobError::NotThere { .. } | KnobError::Unknown { .. } | KnobError::Down { .. })
+    };
     let site = knob.site(host, model, target);
     match knob.check(site, value) {
         Err(error) => absent(&error).then_some(error),
