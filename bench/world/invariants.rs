@@ -146,7 +146,7 @@ impl State {
     /// True if a value is that of a new queue on a device whose queues were recreated.
     fn is_fresh(&self, slot: Slot, value: u64) -> bool {
         let device = match slot.home() {
-            Home::Queue(device, ..) | Home::Nic(device, NicValue::Rss) => device,
+            Home::Queue(device, ..) | Home::Nic(device, NicValue::Rss | NicValue::Threaded) => device,
             _ => return false,
         };
         self.machine.device(device).made_again

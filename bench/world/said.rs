@@ -111,7 +111,7 @@ impl State {
             // It has set the value back, and then another one that took it away, such as a thread with `threaded`.
             Claim::Is(_) if there.is_empty() => self.took_away(touched, who),
             Claim::Is(text) => there.iter().all(|now| is(now, text)),
-            Claim::Absent => there.is_empty(),
+            Claim::Absent => there.iter().all(|(slot, _)| self.is_out_of_reach(*slot, touched)),
         };
         // Of a device that went, or another that took its place, any value of the knob counts.
         let mut concerned: Vec<Slot> = there.iter().map(|(slot, _)| *slot).collect();
@@ -119,6 +119,14 @@ impl State {
             concerned.extend(self.seen.changed.keys().filter(|slot| kernel::knob(**slot) == touched.knob));
         }
         is_so || concerned.iter().any(|slot| self.changed_later(*slot, who))
+    }
+
+    /// True for a value of hardware that was made again, so that nothing of ours is left, under a name that nobody can use.
+    fn is_out_of_reach(&self, slot: Slot, touched: &Touched) -> bool {
+        let device = slot.device().map(|device| self.machine.device(device));
+        device.is_some_and(|device| {
+            device.is_odd && touched.ids.is_some_and(|ids| ids.interface != device.inode)
+        })
     }
 
     /// True if the last change of a value that does not exist now is by the process itself.

@@ -135,6 +135,13 @@ replays! {
     affinities_that_could_not_be_read: r#"{"custom":[[{"Irq":[0,1]},0]],"first":{"Apply":{"set":[],"confirm":0,"netns":0}},"events":[{"of":"Journal","at":1,"act":{"Fault":["Interrupts","EMFILE",150]}},{"of":"Write","at":1,"act":{"Run":{"Apply":{"set":[[{"Rfs":[1,0]},0],[{"Channels":0},0]],"confirm":0,"netns":0}}}}]}"#;
     /// A list of interrupts that was missing counted as one without any.
     affinities_in_a_list_that_is_missing: r#"{"custom":[[{"Irq":[0,1]},0]],"first":{"Apply":{"set":[],"confirm":0,"netns":0}},"events":[{"of":"Journal","at":1,"act":{"Fault":["Interrupts","ENOENT",150]}},{"of":"Write","at":1,"act":{"Run":{"Apply":{"set":[[{"Rfs":[1,0]},0],[{"Channels":0},0]],"confirm":0,"netns":0}}}}]}"#;
+    /// Files of an interrupt that were missing for a moment counted as one without an affinity.
+    affinities_in_files_that_are_missing: r#"{"custom":[[{"Irq":[0,1]},0]],"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":2,"netns":0}},"events":[{"of":"Any","at":142,"act":{"Fault":["Interrupts","ENOENT",3]}},{"of":"Any","at":1,"act":{"Netns":[3,2]}}]}"#;
+    /// A device whose directory was missing for a moment counted as one without queues, before a write of channels and after it.
+    values_of_queues_out_of_sight: r#"{"custom":[[{"Rps":[1,0]},2]],"first":{"Apply":{"set":[[{"Channels":1},1]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":92,"act":{"Fault":[{"Device":1},"ENOENT",20]}}]}"#;
+    values_of_queues_out_of_sight_later: r#"{"custom":[[{"Rps":[1,0]},2]],"first":{"Apply":{"set":[[{"Channels":1},1]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":207,"act":{"Fault":[{"Device":1},"ENOENT",20]}}]}"#;
+    /// A group was made again at its path while the group of its unit was looked for, and got the value.
+    group_made_again_before_the_write: r#"{"first":{"Apply":{"set":[[{"Group":1},1]],"confirm":0,"netns":2}},"events":[{"of":"Any","at":56,"act":{"Group":[1,"Remake"]}}]}"#;
     /// Undo named the value that a queue had from a write for all of them.
     value_between_two_writes: r#"{"first":{"Apply":{"set":[[{"Defer":0},1],[{"QueueDefer":[0,1]},0]],"confirm":3,"netns":0}},"events":[]}"#;
     /// A table that was the default of the queues, and read when there were others, was said to be altered.

@@ -364,6 +364,39 @@ fn a_kill_inside_the_kernel_loses_no_threads() {
     }
 }
 
+/// The killed write takes the threads, and then another program chooses the number of queues: that is drift, but the threads are not.
+#[test]
+fn threads_come_back_although_another_program_set_the_queues() {
+    let Some(range) = range(32).filter(|_| require::ethtool()) else { return };
+    inside(&range.server, "ethtool").args(["-K", "srv0", "gro", "on"]).exits(0);
+    let bench = Bench::new(host_in(&range.server));
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    let set = |count: &str| {
+        inside(&range.server, "ethtool").args(["-L", "srv0", "rx", count, "tx", count]).exits(0);
+    };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    for round in 0..6 {
+        let setting = "channels srv0 = rx 8 tx 8";
+        let mut apply = rxlab(bench.state.path(), &["--netns", &netns, "apply", "-y", "--setting", setting]);
+        let mut apply = apply.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+        let journal =
+            || std::fs::read_dir(bench.state.path().join("journal")).into_iter().flatten().flatten();
+        let has_intent = || {
+            let mut files = journal().filter_map(|file| std::fs::read_to_string(file.path()).ok());
+            files.any(|text| text.contains("\"intent\""))
+        };
+        while apply.try_wait().expect("ours").is_none() && !has_intent() {}
+        std::thread::sleep(std::time::Duration::from_micros(round * 800));
+        apply.kill().and_then(|()| apply.wait()).expect("ours");
+        set("5");
+        let text = run(&["undo"]).exits(4);
+        let values = ["threaded srv0 = on", "channels srv0 = rx 5 tx 5"].map(|text| bench.read(text));
+        assert_eq!(values, ["on", "rx 5 tx 5"], "round {round}: {text}");
+        set("32");
+    }
+}
+
 /// The kernel lists no NAPIs of an interface that is down, and some drivers keep their values.
 #[test]
 fn values_of_napis_wait_until_the_interface_is_up() {

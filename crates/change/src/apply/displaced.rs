@@ -8,7 +8,7 @@ use super::ApplyError;
 use super::check::knob_of;
 use super::locate::{interface_id, look};
 use crate::journal::{Armed, Displaced, Touched};
-use crate::knob::{Knob, KnobError};
+use crate::knob::{Knob, KnobError, Site};
 use rxlab_base::units::NicName;
 use rxlab_path::model::Model;
 use rxlab_setting::{Owner, Setting, Target, apply_order, tunable};
@@ -23,6 +23,9 @@ pub(super) fn displaced(
     target: &Target,
 ) -> Result<Vec<Displaced>, ApplyError> {
     let mut values = Vec::new();
+    if !knob.discards().is_empty() && target.nic().is_some_and(|nic| has_unknown_queues(model, nic)) {
+        return Err(no_queues(knob.site(host, model, target)).into());
+    }
     for name in knob.discards().iter().chain(knob.replaces()) {
         // A test of the rows rejects a name without a knob.
         let Ok(knob) = knob_of(name) else { continue };
@@ -41,6 +44,15 @@ pub(super) fn displaced(
         }
     }
     Ok(values)
+}
+
+/// True if the queues of an interface could not be read: every interface has one to send (`netdev_queue_update_kobjects`).
+fn has_unknown_queues(model: &Model, nic: &NicName) -> bool {
+    model.nic(nic).is_some_and(|nic| nic.rx.is_empty() && nic.tx.is_empty())
+}
+
+fn no_queues(site: Site<'_>) -> KnobError {
+    site.unknown("queues", "none can be read")
 }
 
 /// `there` without changes by our own earlier write of `knob`, which replaced those that equal its current value `live`.
@@ -189,6 +201,9 @@ pub(super) fn replay(
             return Err(ApplyError::another_interface(&setting.knob, &setting.target));
         }
         let site = knob.site(host, model, &setting.target);
+        if has_unknown_queues(model, nic) {
+            return Err(lost(no_queues(site)));
+        }
         match knob.read(site) {
             Ok(live) if knob.same(value, &live) => continue,
             Ok(live) if is_of_others(host, knob, value, &live) => continue,
@@ -247,11 +262,37 @@ mod tests {
     use crate::knob;
     use crate::knob::testbed::model;
     use rxlab_base::units::Fact;
+    use rxlab_path::model::Model;
     use rxlab_sys::{Cause, RecordedHost};
 
     fn rps(queue: u32, value: &str) -> Displaced {
         let target = format!("eth0/rx-{queue}").parse().expect("a target");
         Displaced { knob: "rps".to_owned(), target, value: value.to_owned() }
+    }
+
+    fn without_irqs() -> Model {
+        let mut model = model();
+        model.nics[0].rx.iter_mut().for_each(|rx| rx.irqs.clear());
+        model.nics[0].other_irqs.clear();
+        model
+    }
+
+    /// A known interrupt has an affinity, and queues are there, whatever files show for a moment.
+    #[test]
+    fn what_must_be_there_is_not_thrown_away() {
+        let channels = knob::find("channels").expect("a knob");
+        let target = "eth0".parse().expect("a target");
+        let refused = |model: &Model| {
+            let host = RecordedHost::new().with("sys/class/net/eth0/queues/rx-0/rps_cpus", "2\n");
+            displaced(&host, model, channels, &target).expect_err("unknown").to_string()
+        };
+        let why =
+            "the interrupts of eth0/rx-0 are unknown: the files of interrupt 24 are missing now; try again";
+        assert_eq!(refused(&model()), why);
+        let mut none = without_irqs();
+        none.nics[0].rx.clear();
+        none.nics[0].tx.clear();
+        assert_eq!(refused(&none), "the queues of eth0 are unknown: none can be read");
     }
 
     fn earlier(unsettled: &[&str]) -> Touched {
@@ -279,7 +320,7 @@ mod tests {
     fn a_value_that_cannot_be_read_is_not_thrown_away() {
         let channels = knob::find("channels").expect("a knob");
         let target = "eth0".parse().expect("a target");
-        let kept = |host: &RecordedHost| displaced(host, &model(), channels, &target);
+        let kept = |host: &RecordedHost| displaced(host, &without_irqs(), channels, &target);
         let path = "sys/class/net/eth0/queues/rx-1/rps_cpus";
         let host = RecordedHost::new().with(path, "2\n");
         assert_eq!(kept(&host).expect("read"), [rps(1, "1")], "what this machine does not have is not kept");
@@ -291,8 +332,7 @@ mod tests {
     #[test]
     fn affinities_that_cannot_be_read_are_not_thrown_away() {
         let channels = knob::find("channels").expect("a knob");
-        let mut model = model();
-        model.nics[0].rx.iter_mut().for_each(|rx| rx.irqs.clear());
+        let mut model = without_irqs();
         let target = "eth0".parse().expect("a target");
         let host = RecordedHost::new();
         assert!(displaced(&host, &model, channels, &target).is_ok(), "the device has none");
@@ -304,11 +344,8 @@ mod tests {
     /// A list of NAPIs that could not be read once counted as queues without NAPIs.
     #[test]
     fn settings_of_napis_that_cannot_be_read_are_not_thrown_away() {
-        let mut model = model();
-        for rx in &mut model.nics[0].rx {
-            rx.irqs.clear();
-            rx.napi = None;
-        }
+        let mut model = without_irqs();
+        model.nics[0].rx.iter_mut().for_each(|rx| rx.napi = None);
         let target = "eth0".parse().expect("a target");
         let host = RecordedHost::new();
         for name in ["channels", "ring_rx", "gro", "threaded", "gro_flush_timeout"] {

@@ -236,7 +236,10 @@ fn put_back(
         }
         let fresh = knob.is_fresh(host, &live);
         if !(fresh && was_made_again(host, touched, target, journal.history())) {
-            return Outcome::Drift { live, fresh };
+            return match replay_lost(journal, host, model, touched, target, found) {
+                Ok(()) => Outcome::Drift { live, fresh },
+                Err(why) => failed(why),
+            };
         }
     }
     if !is_original
@@ -296,6 +299,27 @@ fn put_back(
         Ok(_) => Outcome::Restored,
         Err(error) => failed(error.to_string()),
     }
+}
+
+/// Sets again what our own interrupted write discarded, although another program has replaced its value: those values of
+/// `displaced` that are now as in a new queue. Others may be deliberate and stay.
+fn replay_lost(
+    journal: &Journal,
+    host: &dyn Host,
+    model: &Model,
+    touched: &Touched,
+    target: &Target,
+    found: Option<u64>,
+) -> Result<(), String> {
+    let (Some(nic), false) = (target.nic(), touched.unsettled.is_empty() || touched.displaced.is_empty())
+    else {
+        return Ok(());
+    };
+    let armed = journal.arm_restore(touched.seq).ok_or("its intent is not in the journal")?;
+    let model = displaced::rediscover(host, model);
+    let lost = displaced::reset_to_new(host, &model, nic, &touched.displaced);
+    displaced::replay(host, &model, (nic, found), &lost, &armed).map_err(|error| error.to_string())?;
+    Ok(())
 }
 
 /// True if some parts of the value are ours; the others were changed by another program.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::command::BackCommand;
-use super::record::{Displaced, Intent, Outcome, Record};
+use super::record::{Displaced, GroupId, Intent, Outcome, Record};
 use super::recover::History;
 use super::reserve::Reserve;
 use super::storage::{Folder, Lock, Storage};
@@ -19,12 +19,19 @@ use super::surroundings::Surroundings;
 #[derive(Debug)]
 pub struct Armed {
     seq: u64,
+    group: Option<GroupId>,
 }
 
 impl Armed {
     /// The intent that covers the write.
     pub fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// The control group that the write is for. Its directory is looked for by name, which takes time: the knob compares before
+    /// it writes.
+    pub fn group(&self) -> Option<GroupId> {
+        self.group
     }
 }
 
@@ -70,13 +77,13 @@ impl Journal {
     /// [`Journal::done`] or [`Journal::failed`]; without one, undo assumes that the value may have changed.
     /// After an error nothing may be written.
     pub fn arm(&mut self, intent: Intent) -> Result<Armed, JournalError> {
-        let seq = self.history.last_seq() + 1;
+        let (seq, group) = (self.history.last_seq() + 1, intent.group);
         let record = Record::Intent(Intent { seq, ..intent });
         self.room.count(&record);
         self.set_aside(record.to_line().len() as u64)?;
         self.append(record)?;
         self.sync()?;
-        Ok(Armed { seq })
+        Ok(Armed { seq, group })
     }
 
     /// Reserves the space that undo needs, and `bytes` more.
@@ -89,8 +96,10 @@ impl Journal {
     /// Permits restoring the original value of intent `seq`; `None` if there is no such intent. Appends
     /// nothing, so a full disk cannot prevent it.
     pub fn arm_restore(&self, seq: u64) -> Option<Armed> {
-        let known = |record: &Record| matches!(record, Record::Intent(intent) if intent.seq == seq);
-        self.history.records.iter().any(known).then_some(Armed { seq })
+        self.history.records.iter().find_map(|record| match record {
+            Record::Intent(intent) if intent.seq == seq => Some(Armed { seq, group: intent.group }),
+            _ => None,
+        })
     }
 
     /// Records and syncs the dependent values set by others. Must be called before the original is

@@ -90,13 +90,13 @@ impl Knob for Affinity {
         }
     }
 
-    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+    fn write(&self, site: Site<'_>, value: &str, armed: &Armed) -> Result {
         match site.target {
             Target::Process(pid) => {
                 let lists = Lists::parse(value).ok_or_else(|| site.bad(value, EXPECTED))?;
                 threads::write(site, *pid, &lists)
             }
-            Target::Cgroup(_) | Target::Unit(_) => cpuset::write(site, &cpuset::file(site)?, value),
+            Target::Cgroup(_) | Target::Unit(_) => cpuset::write(site, value, armed),
             _ => Err(site.wrong(ACTS_ON)),
         }
     }

@@ -78,7 +78,7 @@ pub enum KnobError {
     /// What would show if the target has a value cannot be read.
     #[error("the {what} of {target} are unknown: {why}")]
     Unknown {
-        /// `interrupts` or `NAPIs`.
+        /// `interrupts`, `NAPIs` or `queues`.
         what: &'static str,
         target: Target,
         why: String,

@@ -169,7 +169,15 @@ impl Knob for IrqAffinity {
     fn read(&self, site: Site<'_>) -> Result<String> {
         let mut lists = Vec::new();
         for irq in irqs(site)? {
-            lists.push(affinity(site, &path(irq))?.to_string());
+            let mask = affinity(site, &path(irq)).map_err(|error| match error {
+                // With several CPUs each has one: the driver has requested another one since, or files are not visible.
+                KnobError::Unsupported { .. } if site.model.online().len() > 1 => site.unknown(
+                    "interrupts",
+                    &format!("the files of interrupt {irq} are missing now; try again"),
+                ),
+                error => error,
+            })?;
+            lists.push(mask.to_string());
         }
         Ok(joined(lists.iter().map(String::as_str).collect()))
     }

@@ -180,7 +180,7 @@ impl Site<'_> {
         KnobError::BadValue { knob: self.knob, value: value.to_owned(), why: why.into() }
     }
 
-    pub(super) fn unknown(self, what: &'static str, why: &str) -> KnobError {
+    pub(crate) fn unknown(self, what: &'static str, why: &str) -> KnobError {
         KnobError::Unknown { what, target: self.target.clone(), why: why.to_owned() }
     }
 

@@ -1,7 +1,7 @@
 //! The small machine that the knobs' own tests use.
 
 use super::{Knob, Result};
-use crate::journal::{Armed, Begin, Intent, Store};
+use crate::journal::{Armed, Begin, GroupId, Intent, Store};
 use rxlab_base::parse::ethtool::{Channels, Count, FlowAction, FlowRule, FlowSpec, Rss, flow_bytes};
 use rxlab_base::parse::{attribute, one_message};
 use rxlab_base::units::{CpuId, CpuMask, IrqId};
@@ -179,8 +179,13 @@ pub fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
 
 /// The proof that a write may happen, from a throwaway journal.
 pub fn armed() -> Armed {
+    armed_for(None)
+}
+
+/// The same for a control group.
+pub fn armed_for(group: Option<GroupId>) -> Armed {
     let (_state, store) = Store::scratch();
     let lock = store.lock(std::time::Duration::ZERO).expect("the lock is free");
     let mut journal = store.begin(lock, Begin::sample()).expect("begun");
-    journal.arm(Intent::sample("test", "host", "", "")).expect("armed")
+    journal.arm(Intent { group, ..Intent::sample("test", "host", "", "") }).expect("armed")
 }

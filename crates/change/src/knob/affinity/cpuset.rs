@@ -3,6 +3,7 @@
 use rustix::io::Errno;
 
 use super::DENIED;
+use crate::journal::{Armed, GroupId};
 use crate::knob::error::Meanings;
 use crate::knob::{KnobError, Result, Site};
 use rxlab_base::parse::{self, Mount};
@@ -73,10 +74,18 @@ pub(super) fn read(site: Site<'_>, file: &str) -> Result<String> {
 }
 
 /// Writes a canonical value.
-pub(super) fn write(site: Site<'_>, file: &str, value: &str) -> Result {
+pub(super) fn write(site: Site<'_>, value: &str, armed: &Armed) -> Result {
+    let file = file(site)?;
+    let is_it = |group: GroupId| {
+        let directory = file.strip_suffix(FILE).unwrap_or(&file).trim_end_matches('/');
+        site.host.inode(directory).is_ok_and(|inode| inode == group.inode)
+    };
+    if armed.group().is_some_and(|group| !is_it(group)) {
+        return Err(site.not_there("it was made again, and is another control group now"));
+    }
     // An empty write would be ignored.
     let text = if value == INHERIT { "\n" } else { value };
-    let written = site.host.write(file, text.as_bytes());
+    let written = site.host.write(&file, text.as_bytes());
     written.map_err(|error| site.failed(Some(value), &error, DENIED, MEANINGS))
 }
 

@@ -1,7 +1,8 @@
 use super::{Affinity, Knob};
+use crate::journal::GroupId;
 use crate::knob::KnobError;
-use crate::knob::testbed::{self, check, model, refusal, target, write};
-use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, RecordedHost, Rule};
+use crate::knob::testbed::{self, armed_for, check, model, refusal, target, write};
+use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, LiveHost, RecordedHost, Rule};
 
 fn status(list: &str) -> String {
     format!("Name:\tweb\nCpus_allowed_list:\t{list}\nMems_allowed_list:\t0\n")
@@ -125,6 +126,26 @@ fn a_group_without_cpus_of_its_own_inherits() {
     assert_eq!(read(&host, at).as_deref(), Ok("inherit"));
     assert!(Affinity.same("inherit", "inherit") && !Affinity.same("inherit", "2-5"));
     assert!(Affinity.left_by(&["inherit".to_owned(), "2".to_owned()], &[], "2"));
+}
+
+/// Looking for a unit's group takes time, in which systemd may make another one at its path.
+#[test]
+fn a_group_that_was_made_again_is_not_written_to() {
+    let live = tempfile::tempdir().expect("a directory");
+    let group = live.path().join("sys/fs/cgroup/system.slice/web.service");
+    std::fs::create_dir_all(&group)
+        .and_then(|()| std::fs::write(group.join("cpuset.cpus"), "\n"))
+        .expect("made");
+    let host = LiveHost::open(live.path()).expect("a root");
+    let (model, target) = (model(), target("unit:web.service"));
+    let site = || Affinity.site(&host, &model, &target);
+    let inode = host.inode("sys/fs/cgroup/system.slice/web.service").expect("there");
+    let of = |inode: u64| armed_for(Some(GroupId { inode, hierarchy: None }));
+    let error = Affinity.write(site(), "2", &of(inode + 1)).expect_err("another");
+    assert!(error.to_string().contains("is another control group now"), "{error}");
+    assert_eq!(Affinity.read(site()).as_deref(), Ok("inherit"));
+    Affinity.write(site(), "2", &of(inode)).expect("written");
+    assert_eq!(Affinity.read(site()).as_deref(), Ok("2"));
 }
 
 #[test]
