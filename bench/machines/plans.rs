@@ -179,8 +179,6 @@ fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<
 fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Result<(), String> {
     let sees_places = !matches!(truth.damage, Damage::NoEffectiveAffinity | Damage::AffinityDenied)
         && !truth.damage.hides_interrupts();
-    // Where no interrupt is noted anywhere, that of one says nothing.
-    let some_noted = truth.nics.iter().any(|nic| !nic.is_fixed && !nic.irqs.is_empty());
     let slow: CpuMask =
         truth.cpus.iter().filter(|cpu| cpu.capacity.is_some_and(|own| own < 800)).map(|cpu| cpu.id).collect();
     let has_fast = truth.cpus.iter().any(|cpu| cpu.capacity == Some(1024));
@@ -189,7 +187,7 @@ fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Resul
         let goes = set_of(&set.value).unwrap_or_default();
         let lands: CpuMask = irqs(nic, &set.target).iter().map(|irq| nic.irqs[*irq].lands).collect();
         match set.knob.as_str() {
-            "irq_affinity" if nic.is_fixed && sees_places && some_noted && !lands.is_empty() => {
+            "irq_affinity" if nic.is_fixed && sees_places && !lands.is_empty() => {
                 return Err(format!("{set}: no interrupt of {} can be moved", nic.name));
             }
             "irq_affinity" if sees_places && !lands.is_empty() => {

@@ -36,7 +36,7 @@ pub use configuration::{
     Entry as ConfigurationEntry, configuration_entries, configuration_lines, has_word, matches_glob,
 };
 pub use containers::{Container, container, unit};
-pub use interrupts::{InterruptLine, Interrupts, interrupt_actions, interrupts};
+pub use interrupts::{InterruptLine, Interrupts, RequestedIrq, interrupt_actions, interrupts};
 pub use irqbalance::{
     IRQBALANCE_VARIABLES, IrqbalanceArguments, IrqbalanceSetup, irqbalance_arguments, irqbalance_setup,
     irqbalance_variables, with_banned_irqs,

@@ -248,12 +248,10 @@ fn irqs(model: &Model) -> impl Iterator<Item = &Irq> {
     devices.flat_map(|nic| nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs))
 }
 
-/// Interrupts that their controller cannot move: the kernel never noted a CPU for them, but for others. Where it notes none, it
-/// says nothing.
+/// Interrupts that their controller cannot move: the kernel never noted a CPU for them. It complains about controllers that move an
+/// interrupt without a note (`irq_validate_effective_affinity`).
 fn immovable(model: &Model) -> impl Iterator<Item = &Irq> {
-    let is_empty = |irq: &&Irq| irq.effective.known().is_some_and(CpuMask::is_empty);
-    let notes = irqs(model).any(|irq| irq.effective.known().is_some_and(|cpus| !cpus.is_empty()));
-    irqs(model).filter(move |irq| notes && is_empty(irq))
+    irqs(model).filter(|irq| irq.effective.known().is_some_and(CpuMask::is_empty))
 }
 
 /// True if an interrupt was sent elsewhere and stays where it is although it fires.

@@ -264,8 +264,12 @@ pub fn is_counted(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
     nic.rx.len() == 1 || rates.nic(&nic.name).is_some_and(|rates| rates.queues.contains_key(&queue.index))
 }
 
+/// Part of a CPU's packets that a queue must have to be where they come from: a tenth leaves room for packets that pass several
+/// interfaces (bridge, veth).
+const ORIGIN: f64 = 0.1;
+
 /// The receive queue that brings a CPU its work: the busiest one of the interface whose interrupts bring most there, else the
-/// busiest queue of all (`lo` never).
+/// busiest queue of all (`lo` never). Queues whose interrupts are unknown count together: any of them may come here.
 pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a Nic, &'a RxQueue)> {
     let queues = || {
         let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
@@ -281,13 +285,23 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
     let landing: Vec<(&Nic, &RxQueue)> = landing.collect();
     let brought = |nic: &Nic| landing.iter().filter(|(of, _)| of.name == nic.name).map(packets).sum::<f64>();
     let most = landing.iter().rev().max_by(|a, b| brought(a.0).total_cmp(&brought(b.0)));
+    let here = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
+    let most = most.filter(|(nic, _)| brought(nic) >= here * ORIGIN);
     let of_most = landing.iter().filter(|(nic, _)| most.is_some_and(|(most, _)| most.name == nic.name));
     busiest(of_most.copied().collect()).or_else(|| {
-        let here = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
-        // A tenth leaves room for packets that pass several interfaces (bridge, veth); an
-        // interface that carries less is not where this CPU's work comes from.
-        let busiest = busiest(queues().collect()).filter(|found| packets(found) >= here / 10.0);
-        let is_less = |found: &(&Nic, &RxQueue)| packets(found) < here / 2.0;
+        let is_unknown =
+            |queue: &RxQueue| irq_cpus(queue, model, rates).is_empty() && queue.channel_cpu.is_none();
+        let may_bring = |found: &(&'a Nic, &'a RxQueue)| {
+            let (nic, queue) = *found;
+            let unknown =
+                || nic.rx.iter().filter(|queue| is_unknown(queue)).map(|queue| packets(&(nic, queue))).sum();
+            if is_unknown(queue) { unknown() } else { packets(found) }
+        };
+        let all: Vec<(f64, (&Nic, &RxQueue))> = queues().map(|found| (may_bring(&found), found)).collect();
+        let most = all.iter().map(|(brings, _)| *brings).fold(0.0, f64::max);
+        let first = all.into_iter().filter(|(brings, _)| *brings == most).map(|(_, found)| found).collect();
+        let busiest = busiest(first).filter(|_| most >= here * ORIGIN);
+        let is_less = |_: &(&Nic, &RxQueue)| most < here / 2.0;
         // Where the interrupts cannot be seen, that of a device elsewhere may bring what no interface here counts.
         let masked = matches!(model.interrupts, Fact::Denied(_) | Fact::Broken(_));
         let is_foreign = || {
@@ -464,6 +478,23 @@ mod tests {
         assert_eq!(lands(&model), "3", "by the counters");
         model.cpus[3].online = false;
         assert_eq!(lands(&model), "", "an offline CPU takes none");
+    }
+
+    /// An interface with 40 packets/s, whose interrupt is known, was once said to fill the CPU.
+    #[test]
+    fn queues_at_unknown_cpus_count_together() {
+        for queues in [1, 12, 16] {
+            let cpus = vec![0; queues];
+            let host = Sketch::new(32).device("eth0", &[1]).device("eth1", &cpus).traffic("eth0", 40.0);
+            let host = host.traffic("eth1", 1.6e5).receives(1, 0.9, 1.5e5);
+            let host = host.edit("eth1", |nic| nic.rx.iter_mut().for_each(|queue| queue.irqs.clear()));
+            let (model, rates) = host.build();
+            let (nic, _) = carrier(&model, &rates, CpuId(1)).expect("eth1, with all of its queues");
+            assert_eq!(nic.name.as_str(), "eth1", "{queues} queues");
+        }
+        let quiet = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 40.0).receives(1, 0.9, 1.5e5);
+        let (model, rates) = quiet.build();
+        assert!(carrier(&model, &rates, CpuId(1)).is_none(), "the path of the others is not known");
     }
 
     #[test]

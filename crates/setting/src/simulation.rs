@@ -82,10 +82,13 @@ pub(super) fn gro_flush_timeout(model: &mut Model, target: &Target, value: &str)
 }
 
 pub(super) fn irq_affinity(model: &mut Model, target: &Target, value: &str) {
-    if let Ok(mask) = value.parse() {
-        let online = model.online();
-        on_nic(model, target, |nic| send(nic, target, &mask, &online));
-    }
+    let (Ok(mask), Some(nic)) = (value.parse(), target.nic().and_then(|name| model.nic(name))) else {
+        return;
+    };
+    let moved: Vec<IrqId> = interrupts(nic, target).iter().map(|irq| irq.number).collect();
+    let online = model.online();
+    // One interrupt may serve several interfaces.
+    model.nics.iter_mut().for_each(|nic| send(nic, &moved, &mask, &online));
 }
 
 pub(super) fn xps_cpus(model: &mut Model, target: &Target, value: &str) {
@@ -169,8 +172,7 @@ pub fn all_irqs(nic: &Nic) -> Vec<IrqId> {
     numbers
 }
 
-fn send(nic: &mut Nic, target: &Target, mask: &CpuMask, online: &CpuMask) {
-    let moved: Vec<IrqId> = interrupts(nic, target).iter().map(|irq| irq.number).collect();
+fn send(nic: &mut Nic, moved: &[IrqId], mask: &CpuMask, online: &CpuMask) {
     let lands: CpuMask = mask.intersection(online).first().into_iter().collect();
     let irqs = nic.rx.iter_mut().flat_map(|queue| &mut queue.irqs).chain(&mut nic.other_irqs);
     for irq in irqs.filter(|irq| moved.contains(&irq.number)) {

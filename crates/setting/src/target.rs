@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use super::SettingError;
 use rxlab_base::serde_as_text;
-use rxlab_base::units::{CpuId, Direction, NicName, QueueId};
-use rxlab_path::model::{Irq, Nic};
+use rxlab_base::units::{CpuId, Direction, IrqId, NicName, QueueId};
+use rxlab_path::model::{Irq, Model, Nic};
 
 /// Target of a knob.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,6 +151,16 @@ pub fn interrupts<'m>(nic: &'m Nic, target: &Target) -> Vec<&'m Irq> {
     };
     irqs.sort_by_key(|irq| irq.number);
     irqs
+}
+
+/// An interrupt that two targets have in common, also of two interfaces: ports of one function, devices on one line.
+pub fn common_interrupt(model: &Model, one: &Target, other: &Target) -> Option<IrqId> {
+    let of = |target: &Target| {
+        let nic = target.nic().and_then(|name| model.nic(name));
+        nic.map(|nic| interrupts(nic, target)).unwrap_or_default()
+    };
+    let others = of(other);
+    of(one).into_iter().map(|irq| irq.number).find(|number| others.iter().any(|irq| irq.number == *number))
 }
 
 /// The interrupts of an interface that belong to no queue, each name once.

@@ -12,7 +12,7 @@ use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::constraints::{Binds, Constraints, slow};
 use rxlab_path::evidence::TRAFFIC;
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
-use rxlab_setting::{PlannedSetting, Setting, Target, forbids, simulation};
+use rxlab_setting::{PlannedSetting, Setting, Target, common_interrupt, forbids, simulation};
 
 /// Decisions of a policy so far. Each step sees the machine as the previous steps will leave it, so that a
 /// machine set by the plan leaves every step with nothing to do.
@@ -199,6 +199,10 @@ impl<'a> Draft<'a> {
     /// Adds settings and applies them to the draft's machine, but none that a constraint forbids.
     pub(super) fn take(&mut self, settings: Vec<PlannedSetting>) {
         for planned in settings {
+            if let Some(why) = self.decided(&planned.set) {
+                self.leave(Variable::Irq.because(why));
+                continue;
+            }
             if let Some(why) = forbids(&self.constraints, &self.model, &planned.set, Binds::Plans) {
                 let why = why.to_string();
                 self.leave(match self.deciding {
@@ -210,6 +214,21 @@ impl<'a> Draft<'a> {
             simulation::simulate(&mut self.model, &planned.set);
             self.settings.push(planned);
         }
+    }
+
+    /// The setting of another interface that has decided the CPU of an interrupt of this one.
+    fn decided(&self, set: &Setting) -> Option<String> {
+        let affinities =
+            || self.settings.iter().map(|planned| &planned.set).filter(|one| one.knob == set.knob);
+        let mut others =
+            affinities().filter(|one| set.knob == "irq_affinity" && one.target.nic() != set.target.nic());
+        others.find_map(|one| {
+            let irq = common_interrupt(&self.model, &one.target, &set.target)?;
+            Some(format!(
+                "interrupt {irq} of {} is also that of {}, which is sent to CPU {}",
+                set.target, one.target, one.value
+            ))
+        })
     }
 
     /// CPUs that should get no interrupt while others are left: they lack time, or are slow.

@@ -191,7 +191,8 @@ impl<'a> Asked<'a> {
         if homes.is_empty() && self.is_about(nic) {
             homes.extend(hottest(self.rates));
         }
-        let target = Target::queue(&nic.name, QueueId::rx(queue.index));
+        let steers = nic.steering_queues().iter().find(|own| own.index == queue.index).or(nic.rx.first());
+        let target = Target::queue(&nic.name, QueueId::rx(steers.map_or(queue.index, |own| own.index)));
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
         let wanted = self.values.get(&(&target, "rps")).copied().and_then(set_of);
         let wanted = wanted.map(|wanted| wanted.intersection(&self.masks)).unwrap_or_else(|| mask.clone());

@@ -242,7 +242,7 @@ impl Machine<'_> {
 
     fn unassigned<'n>(&self, nics: &[&'n Nic]) -> (Vec<Unassigned<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
         let (mut unassigned, mut homeless) = (Vec::new(), Vec::new());
-        let mut brought = self.brought(|_| true);
+        let mut brought = self.brought(|_, _| true);
         for (cpu, time) in self.foreign() {
             brought.entry(cpu).and_modify(|own| *own = own.max(time));
         }
@@ -319,7 +319,7 @@ impl Machine<'_> {
 
     /// Receive time that the packets of these devices cause on the CPUs of their interrupts, if each packet costs the
     /// same and none is handed on. Unlike the time of these CPUs, masks do not change it.
-    pub(super) fn brought(&self, is_of: impl Fn(&Nic) -> bool) -> BTreeMap<CpuId, f64> {
+    pub(super) fn brought(&self, counts: impl Fn(&Nic, &RxQueue) -> bool) -> BTreeMap<CpuId, f64> {
         // The time of CPUs where interrupts of other network namespaces land is not that of the packets counted here.
         let foreign: CpuMask = self.foreign().map(|(cpu, _)| cpu).collect();
         let own = self.rates.cpus.iter().filter(|cpu| !foreign.contains(cpu.cpu));
@@ -329,8 +329,8 @@ impl Machine<'_> {
         let time: f64 = own.map(receive_work).sum();
         let each = (time / (self.all_packets() - mixed).max(1.0)).min(MAX_PACKET_COST);
         let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
-        for nic in self.devices().filter(|nic| is_of(nic)) {
-            for queue in &nic.rx {
+        for nic in self.devices() {
+            for queue in nic.rx.iter().filter(|queue| counts(nic, queue)) {
                 if let Some(home) = self.home(queue) {
                     *times.entry(home).or_default() += queue_packets(nic, queue, self.rates) * each;
                 }
@@ -341,7 +341,7 @@ impl Machine<'_> {
 
     /// CPUs that interrupts of interfaces other than these keep busy, those of other network namespaces included.
     pub(super) fn taken(&self, nics: &[&Nic]) -> CpuMask {
-        let times = self.brought(|nic| nics.iter().all(|own| own.name != nic.name));
+        let times = self.brought(|nic, queue| is_of_others(nic, queue, nics));
         let others = times.into_iter().filter(|(_, time)| *time >= TAKEN).map(|(cpu, _)| cpu);
         others.chain(self.foreign().map(|(cpu, _)| cpu)).collect()
     }
@@ -360,9 +360,17 @@ impl Machine<'_> {
     /// CPUs that take interrupts of busy interfaces that get no part here.
     pub(super) fn others(&self, nics: &[&Nic]) -> CpuMask {
         let busy = self.devices().filter(|nic| self.rates.rx_packets(&nic.name) >= TRAFFIC);
-        let others = busy.filter(|nic| nics.iter().all(|own| own.name != nic.name));
-        others.flat_map(|nic| nic.rx.iter().filter_map(|queue| self.home(queue))).collect()
+        let queues = busy.flat_map(|nic| nic.rx.iter().filter(|queue| is_of_others(nic, queue, nics)));
+        queues.filter_map(|queue| self.home(queue)).collect()
     }
+}
+
+/// True for a queue whose interface and interrupt are none of these interfaces'.
+fn is_of_others(nic: &Nic, queue: &RxQueue, nics: &[&Nic]) -> bool {
+    let is_own = |irq: &Irq| {
+        nics.iter().any(|own| own.rx.iter().flat_map(|queue| &queue.irqs).any(|one| one.number == irq.number))
+    };
+    nics.iter().all(|own| own.name != nic.name) && !queue.irqs.iter().any(is_own)
 }
 
 /// True if a queue is busy: it has a high rate, or the interrupts of its CPU bring much receive time. The measured time

@@ -86,14 +86,29 @@ pub fn interrupts(text: &str) -> Result<Interrupts, ParseError> {
     Ok(Interrupts { cpus: cpus.into_iter().collect(), irqs })
 }
 
+/// A numbered interrupt of `/proc/interrupts` without its counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestedIrq {
+    /// The Linux IRQ number.
+    pub number: IrqId,
+    /// The action names; empty if no driver requested it.
+    pub actions: Vec<String>,
+    /// True if it is an event channel of Xen.
+    pub is_of_xen: bool,
+}
+
 /// The numbered interrupts of `/proc/interrupts` with their action names, without any counts.
-pub fn interrupt_actions(text: &str) -> Result<Vec<(IrqId, Vec<String>)>, ParseError> {
+pub fn interrupt_actions(text: &str) -> Result<Vec<RequestedIrq>, ParseError> {
     let cpus = header(text.lines().next())?.len();
     let mut irqs = Vec::new();
     for (number, line) in (1..).zip(text.lines()).skip(1) {
         let Some((irq, rest)) = numbered(number, line)? else { continue };
         let text = columns(number, rest, cpus, |_, _| {})?;
-        irqs.push((irq, actions(text).into_iter().map(str::to_owned).collect()));
+        irqs.push(RequestedIrq {
+            number: irq,
+            actions: actions(text).into_iter().map(str::to_owned).collect(),
+            is_of_xen: text.trim_start().starts_with("xen-"),
+        });
     }
     Ok(irqs)
 }
@@ -251,9 +266,12 @@ ERR:          0
     #[test]
     fn actions_alone_are_those_of_the_table() {
         let table = interrupts(CAPTURED).expect("valid");
-        for (irq, actions) in interrupt_actions(CAPTURED).expect("valid") {
-            assert_eq!(table.irqs[&irq].actions(), actions);
+        for irq in interrupt_actions(CAPTURED).expect("valid") {
+            assert_eq!(table.irqs[&irq.number].actions(), irq.actions);
+            assert!(!irq.is_of_xen);
         }
+        let of_xen = interrupt_actions(" CPU0\n 76: 0   xen-dyn    -event     eth0\n").expect("valid");
+        assert!(of_xen[0].is_of_xen && of_xen[0].actions == ["eth0"]);
     }
 
     proptest! {

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use super::ApplyError;
 use crate::knob::{self, KNOBS, Knob, KnobError};
 use rxlab_base::parse;
-use rxlab_base::units::Direction;
+use rxlab_base::units::{Direction, IrqId};
 use rxlab_path::constraints::{Binds, Constraints};
 use rxlab_path::model::{DeviceAddress, Model};
-use rxlab_setting::{Plan, PlannedSetting, Setting, Target, forbids};
+use rxlab_setting::{Plan, PlannedSetting, Setting, Target, common_interrupt, forbids};
 use rxlab_sys::{Cause, Host, HostError, Operation};
 
 /// The knob of a setting.
@@ -108,9 +108,21 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
             let (setting, constraint) = (Box::new(setting), Box::new(constraint));
             return Err(ApplyError::Forbidden { setting, constraint });
         }
+        if let Some((target, irq)) = of_one_interrupt(&foreseen, &settings, &setting) {
+            return Err(ApplyError::OneInterrupt { other: setting.target, target, irq });
+        }
         settings.push(setting);
     }
     Ok(settings)
+}
+
+/// The target of another of `settings` that sends an interrupt of this one elsewhere.
+fn of_one_interrupt(model: &Model, settings: &[Setting], setting: &Setting) -> Option<(Target, IrqId)> {
+    let is_other = |other: &&Setting| other.knob == setting.knob && other.value != setting.value;
+    let mut others = settings.iter().filter(|other| setting.knob == "irq_affinity" && is_other(other));
+    others.find_map(|other| {
+        Some((other.target.clone(), common_interrupt(model, &other.target, &setting.target)?))
+    })
 }
 
 /// Reason why `setting` has to wait: its process or thread does not exist, cannot be found or is not visible yet, and no
@@ -257,6 +269,23 @@ mod tests {
         assert_eq!(unknown("rx-usecs eth0 = 1"), "unknown knob `rx-usecs` (its knob is `rx_usecs`)");
         let names: Vec<&str> = crate::knob::KNOBS.iter().map(|knob| knob.name()).collect();
         assert_eq!(unknown("speed eth0 = 1"), format!("unknown knob `speed` (known: {})", names.join(", ")));
+    }
+
+    /// Field: two cards on one line. Both settings were made, and one was said to have drifted.
+    #[test]
+    fn one_interrupt_is_sent_to_one_place() {
+        let mut model = model();
+        let first = model.nics[0].rx[0].irqs.clone();
+        model.nics[0].rx[1].irqs = first;
+        let checked = |cpu: &str| {
+            let plan = plan(&["irq_affinity eth0/rx-0 = 1", &format!("irq_affinity eth0/rx-1 = {cpu}")]);
+            check(&RecordedHost::new(), &model, &plan)
+        };
+        assert_eq!(
+            checked("2").expect_err("two places").to_string(),
+            "eth0/rx-1 is interrupt 24, as eth0/rx-0, which is sent elsewhere: set one of them"
+        );
+        assert!(checked("1").is_ok());
     }
 
     /// The table `equal 2` is the default of the two current queues, but not of the four future ones: it was

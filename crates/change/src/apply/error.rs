@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::journal::JournalError;
 use crate::knob::{KNOBS, KnobError};
 use rxlab_base::error::Kind;
+use rxlab_base::units::IrqId;
 use rxlab_path::constraints::Constraint;
 use rxlab_path::model::DeviceAddress;
 use rxlab_setting::tunable::known_elsewhere;
@@ -25,6 +26,9 @@ pub enum ApplyError {
     /// One target is given two values.
     #[error("{knob} {target} is set twice")]
     Twice { knob: String, target: Target },
+    /// One interrupt, which several targets have, is sent to different CPUs.
+    #[error("{other} is interrupt {irq}, as {target}, which is sent elsewhere: set one of them")]
+    OneInterrupt { other: Target, target: Target, irq: IrqId },
     /// The plan names another host.
     #[error("the plan is for host {plan}, this is {here}")]
     OtherHost {
@@ -138,9 +142,10 @@ impl ApplyError {
     /// Exit code class of the error.
     pub fn kind(&self) -> Kind {
         match self {
-            ApplyError::UnknownKnob { .. } | ApplyError::Twice { .. } | ApplyError::Forbidden { .. } => {
-                Kind::Usage
-            }
+            ApplyError::UnknownKnob { .. }
+            | ApplyError::Twice { .. }
+            | ApplyError::OneInterrupt { .. }
+            | ApplyError::Forbidden { .. } => Kind::Usage,
             ApplyError::OtherHost { .. }
             | ApplyError::OtherDevice { .. }
             | ApplyError::Pending { .. }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::read;
-use rxlab_base::parse;
+use rxlab_base::parse::{self, RequestedIrq};
 use rxlab_base::units::{CpuMask, Fact, IrqId};
 use rxlab_sys::Host;
 
@@ -19,7 +19,8 @@ pub struct Irq {
     pub action: String,
     /// CPUs it may go to (`smp_affinity_list`). May be pending: not necessarily its placement.
     pub affinity: Fact<CpuMask>,
-    /// CPUs it goes to (`effective_affinity_list`).
+    /// CPUs it goes to (`effective_affinity_list`). Empty if its controller cannot send it anywhere else, as for an interrupt
+    /// that each CPU has for itself (`request_percpu_irq`); unsupported where the controller does not note it.
     pub effective: Fact<CpuMask>,
     /// Source of its assignment to this device and queue.
     pub source: Source,
@@ -85,12 +86,16 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Irq>> {
         *nodes.entry(function.to_owned()).or_insert_with(read)
     };
     read::interrupts(host, parse::interrupt_actions).map(|irqs| {
-        let used = irqs.into_iter().filter(|(_, actions)| !actions.is_empty());
-        let irqs = used.map(|(number, actions)| Irq {
+        let used = irqs.into_iter().filter(|irq| !irq.actions.is_empty());
+        let irqs = used.map(|RequestedIrq { number, actions, is_of_xen }| Irq {
             number,
             action: actions.join(", "),
             affinity: read::cpu_list(host, &format!("proc/irq/{number}/smp_affinity_list")),
-            effective: read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")),
+            effective: match read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")) {
+                // Before Linux 5.12 event channels are moved without a note (drivers/xen/events/events_base.c).
+                Fact::Known(cpus) if cpus.is_empty() && is_of_xen => Fact::Unsupported,
+                cpus => cpus,
+            },
             ..Irq::default()
         });
         irqs.map(|irq| Irq { node: node(&irq), ..irq }).collect()

@@ -35,6 +35,17 @@ fn without_measures_it_says_what_the_planner_says() {
     }
 }
 
+/// mvneta does not report the queue of a packet: rx-0's mask counts for all of them, and so it does here.
+#[test]
+fn the_mask_of_the_first_queue_counts_for_all_that_it_steers() {
+    let after = |queues: usize| {
+        let host = Sketch::new(2).device("eth0", &vec![0; queues]).driver("eth0", "mvneta");
+        let (model, rates) = host.traffic("eth0", 8e4).receives(0, 0.94, 8e4).build();
+        forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 1"])).expect("it moves work").after
+    };
+    assert!((after(8) - after(1)).abs() < 1e-9, "{} and {}", after(8), after(1));
+}
+
 /// Half of the packets come by an interrupt of another network namespace, which no plan moves: they once went along.
 #[test]
 fn what_other_namespaces_bring_stays() {

@@ -6,8 +6,9 @@
 use super::Variable;
 use crate::plan::draft::Draft;
 use crate::plan::step;
-use rxlab_base::units::CpuMask;
+use rxlab_base::units::{CpuMask, NicName};
 use rxlab_path::constraints::slow;
+use rxlab_path::model::{Irq, Nic, NicKind};
 
 /// Without a choice of CPUs to keep clean, at most one CPU in this many takes receive work.
 const ONE_OF: usize = 4;
@@ -32,12 +33,6 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
         );
     }
     let signalled = channel_cpus(draft).intersection(&clean);
-    let free = clean.difference(&signalled);
-    draft.notes.push(if free.is_empty() {
-        format!("receive work on CPU {usable}")
-    } else {
-        format!("receive work on CPU {usable}, none on CPU {free}")
-    });
     if !signalled.is_empty() {
         draft.notes.push(format!(
             "VMBus channels still signal CPU {signalled}: no knob moves them; write the CPU to the channel's file \
@@ -49,8 +44,40 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
          variable"
     ));
     let idle = std::mem::take(&mut draft.idle);
+    settle(draft, &idle, &usable);
+    let note = outcome(draft, &usable, &clean.difference(&signalled));
+    draft.notes.insert(0, note);
+}
+
+/// Says where receive work is then, and claims to keep CPUs free only if all interrupts are known to stay off them.
+fn outcome(draft: &Draft<'_>, usable: &CpuMask, free: &CpuMask) -> String {
+    let stays = |irq: &Irq| irq.affinity.known().is_some_and(|mask| mask.intersection(free).is_empty());
+    let is_kept = |nic: &&Nic| {
+        let of_queues = nic.rx.iter().all(|queue| !queue.irqs.is_empty() || queue.channel_cpu.is_some());
+        let all = || nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
+        of_queues && all().all(stays)
+    };
+    let devices =
+        draft.model.nics.iter().filter(|nic| nic.kind == NicKind::Device && nic.up && !nic.rx.is_empty());
+    let open: Vec<&str> = devices.filter(|nic| !is_kept(nic)).map(|nic| nic.name.as_str()).collect();
+    // With fewer queues, the interrupts of those that stay are for the next plan.
+    let is_begun = draft.variables.contains(&Variable::Channels);
+    match (free.is_empty() || is_begun, open.is_empty()) {
+        (true, _) => format!("receive work on CPU {usable}"),
+        (false, true) => format!("receive work on CPU {usable}, none on CPU {free}"),
+        (false, false) => format!(
+            "receive work on CPU {usable}; packets of {} may still come to CPU {free}: not all of {} interrupts are known or can \
+             be moved",
+            open.join(", "),
+            if open.len() == 1 { "its" } else { "their" }
+        ),
+    }
+}
+
+/// The settings themselves, `idle` interfaces included.
+fn settle(draft: &mut Draft<'_>, idle: &[NicName], usable: &CpuMask) {
     draft.step(Variable::Channels, |draft| {
-        let all = draft.nics.iter().chain(&idle).cloned().collect();
+        let all = draft.nics.iter().chain(idle).cloned().collect();
         draft.for_nics(all, step::channels::fewer);
     });
     if draft.variables.contains(&Variable::Channels) {
@@ -66,9 +93,9 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
         if draft.no_vectors().is_some() {
             return;
         }
-        idle.iter().for_each(|nic| step::irqs::anywhere_in(draft, nic, &usable, WHY));
-        let all = draft.nics.iter().chain(&idle).cloned().collect();
-        draft.for_nics(all, |draft| step::irqs::queueless(draft, &usable, WHY));
+        idle.iter().for_each(|nic| step::irqs::anywhere_in(draft, nic, usable, WHY));
+        let all = draft.nics.iter().chain(idle).cloned().collect();
+        draft.for_nics(all, |draft| step::irqs::queueless(draft, usable, WHY));
     });
     draft.step(Variable::Rps, step::rps::near);
     draft.step(Variable::Rfs, step::rfs::off);

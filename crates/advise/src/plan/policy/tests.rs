@@ -5,8 +5,8 @@ mod machines;
 use super::{Options, Policed, Policy, Variable};
 use rxlab_base::parse::IrqbalanceArguments;
 use rxlab_base::parse::ethtool::Coalesce;
-use rxlab_base::units::{CpuMask, IrqId};
-use rxlab_path::model::{Fact, Function, IdleState, Irqbalance, Model, Rates};
+use rxlab_base::units::{CpuMask, IrqId, NicName};
+use rxlab_path::model::{Fact, Function, IdleState, Irqbalance, Model, Nic, Rates};
 use rxlab_path::sketch::{Sketch, cpus};
 use rxlab_setting::{Plan, Risk, Upkeep, simulation};
 
@@ -29,6 +29,10 @@ fn only(plan: &Plan, knob: &str) -> Vec<String> {
     own.map(|planned| planned.set.to_string().split_once(' ').expect("a target").1.to_owned()).collect()
 }
 
+fn nic_name(name: &str) -> NicName {
+    name.parse().expect("a name")
+}
+
 /// The machine after it follows a plan.
 fn simulate(model: &Model, plan: &Plan) -> Model {
     let mut model = model.clone();
@@ -49,6 +53,33 @@ fn field_case_c_with_two_queues_takes_seven_of_fifteen() {
     };
     assert_eq!(masks(Some(7)), ["fe", "fe0000"]);
     assert_eq!(masks(None), ["fffe", "fffe0000"], "all that there are");
+}
+
+/// Two cards on one line (INTx), both busy on its CPU.
+fn on_one_line() -> (Model, Rates) {
+    let cards =
+        Sketch::new(8).device("eth0", &[3]).device("eth1", &[3]).traffic("eth0", 6e4).traffic("eth1", 6e4);
+    let irq = |nic: &Nic| nic.rx[0].irqs[0].clone();
+    let mut shared = None;
+    let cards = cards.edit("eth0", |nic| shared = Some(irq(nic)));
+    cards.edit("eth1", |nic| nic.rx[0].irqs = shared.into_iter().collect()).receives(3, 0.93, 1.2e5).build()
+}
+
+/// Each interface once got a CPU of its own for the interrupt that they share: `apply` set both, and one drifted.
+#[test]
+fn an_interrupt_of_two_interfaces_is_sent_once() {
+    let host = on_one_line();
+    for policy in [Policy::NumaLocal, Policy::Isolate, Policy::Latency, Policy::Spread] {
+        let plan = plan_of(policy, &host);
+        let sent = only(&plan, "irq_affinity");
+        assert!(sent.len() <= 1, "{policy}: {sent:?}");
+        let then = simulate(&host.0, &plan);
+        let cpus = ["eth0", "eth1"]
+            .map(|name| then.nic(&nic_name(name)).map(|nic| nic.rx[0].irqs[0].affinity.clone()));
+        assert_eq!(cpus[0], cpus[1], "{policy}: both interfaces have it");
+        let texts = plan.settings.iter().map(|planned| planned.why.clone()).collect::<Vec<_>>().join("; ");
+        assert!(!texts.contains("already takes another queue's interrupt"), "{policy}: {texts}");
+    }
 }
 
 /// The RPS masks of a plan.

@@ -82,7 +82,7 @@ fn off_and_busy(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coal
 /// No delay by the device, its driver or the kernel, where the CPUs of the interrupts have time for more of them.
 pub(in crate::plan) fn none(draft: &mut Draft<'_>) {
     let machine = draft.machine();
-    let brought = machine.brought(|_| true);
+    let brought = machine.brought(|_, _| true);
     let is_hot = |queue: &RxQueue| {
         let of_home = machine.home(queue).and_then(|cpu| brought.get(&cpu));
         of_home.is_some_and(|time| *time >= HIGH_LOAD)

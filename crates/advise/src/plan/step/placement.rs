@@ -119,7 +119,8 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
         return Vec::new();
     }
     let of_node = |node| topology.domains.iter().position(|domain| domain.node == Some(node));
-    let mut vectors = Vec::new();
+    let mut vectors: Vec<Vector> = Vec::new();
+    let mut seen: BTreeMap<IrqId, usize> = BTreeMap::new();
     for nic in draft.planned() {
         let of_nic = by_interrupt(nic);
         let all = draft.machine().time_of(nic);
@@ -127,16 +128,22 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
             queue_packets(nic, queue, &draft.rates)
                 / draft.rates.nic(&nic.name).map_or(1.0, |rates| rates.rx_packets.max(1.0))
         };
-        vectors.extend(of_nic.into_iter().map(|queues| {
+        for (irq, queues) in of_nic {
             let first = nic.rx.iter().find(|queue| Some(&queue.index) == queues.first());
             let own = nic.rx.iter().filter(|queue| queues.contains(&queue.index));
             let time = all * own.map(packets).sum::<f64>();
+            // An earlier interface has it too, and its queues decide.
+            if let Some(at) = seen.get(&irq) {
+                vectors[*at].time += time;
+                continue;
+            }
+            seen.insert(irq, vectors.len());
             let now = first.and_then(|queue| draft.home(queue)).filter(|cpu| topology.usable.contains(*cpu));
             let node = first.map_or(nic.node, |queue| nic.node_of(queue));
             let home = node.and_then(of_node).filter(|at| !topology.domains[*at].cores.is_empty());
             let nic = nic.name.clone();
-            Vector { nic, queues, now, time, has_room: false, home, node, domain: 0 }
-        }));
+            vectors.push(Vector { nic, queues, now, time, has_room: false, home, node, domain: 0 });
+        }
     }
     vectors
 }
@@ -323,16 +330,16 @@ fn place(topology: &CpuTopology, vector: &Vector) -> String {
 }
 
 /// The queues that have an interrupt, those that share one together.
-fn by_interrupt(nic: &Nic) -> Vec<Vec<u32>> {
+fn by_interrupt(nic: &Nic) -> Vec<(IrqId, Vec<u32>)> {
     let mut seen: BTreeMap<IrqId, usize> = BTreeMap::new();
-    let mut vectors: Vec<Vec<u32>> = Vec::new();
+    let mut vectors: Vec<(IrqId, Vec<u32>)> = Vec::new();
     for queue in &nic.rx {
         let Some(first) = queue.irqs.first() else { continue };
         let at = *seen.entry(first.number).or_insert(vectors.len());
         if at == vectors.len() {
-            vectors.push(Vec::new());
+            vectors.push((first.number, Vec::new()));
         }
-        vectors[at].push(queue.index);
+        vectors[at].1.push(queue.index);
     }
     vectors
 }

@@ -34,7 +34,7 @@ pub(in crate::plan) fn redundant(draft: &mut Draft<'_>) {
 pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     let nics = steerable(draft);
     let machine = draft.machine();
-    let brought = machine.brought(|_| true);
+    let brought = machine.brought(|_, _| true);
     let (busy, calm): (Vec<NicName>, Vec<NicName>) = nics.into_iter().partition(|name| {
         draft.model.nic(name).is_some_and(|nic| {
             nic.rx.iter().any(|queue| {
