@@ -58,7 +58,7 @@ pub enum ShareError {
     #[error("`{0}` is not a share (write 3% or 0.03)")]
     Form(String),
     /// More than the whole.
-    #[error("`{0}` is more than the whole (write 3% or 0.03)")]
+    #[error("`{0}` is above 100 % (write 3% or 0.03)")]
     TooLarge(String),
 }
 
