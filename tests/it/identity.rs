@@ -56,7 +56,7 @@ fn files_and_sockets_are_of_one_namespace() {
     assert_eq!((state(), world.has_open()), (before.clone(), false));
     // Where no sysfs can be mounted, the two are compared.
     let bare = "setpriv --bounding-set -sys_admin --inh-caps -sys_admin ";
-    let why = "/sys shows another network namespace than that of this process: it";
+    let why = "/sys shows a network namespace other than this process's: it";
     run(&format!("{bare}{apply}")).says(3, why);
     run(&format!("{bare}\"$@\" show")).says(0, &format!("rxlab: warning: {why}"));
     assert_eq!((state(), world.has_open()), (before.clone(), false));

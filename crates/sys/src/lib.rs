@@ -353,9 +353,7 @@ impl HostError {
             Cause::NotText => "not text".to_owned(),
             Cause::Withheld => "left out of the redacted snapshot".to_owned(),
             Cause::Command => self.said.clone().unwrap_or_else(|| "the command failed".to_owned()),
-            Cause::OtherView => {
-                "/sys may show another network namespace than that of this process".to_owned()
-            }
+            Cause::OtherView => "/sys may show a network namespace other than this process's".to_owned(),
             Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
         }
     }

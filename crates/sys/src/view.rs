@@ -19,7 +19,7 @@ const TRIES: u32 = 5;
 
 /// The files in `/sys` are of another network namespace than the sockets of this process, or may be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("/sys shows another network namespace than that of this process: {0}")]
+#[error("/sys shows a network namespace other than this process's: {0}")]
 pub struct OtherView(pub String);
 
 /// An interface as both views have it: its index and its hardware address.
@@ -125,7 +125,7 @@ mod tests {
             (&[("lo", 1, 0)], &here, "it has no eth0"),
         ] {
             let said = compare(&machine(files, answer)).expect_err("two views").to_string();
-            let start = "/sys shows another network namespace than that of this process: ";
+            let start = "/sys shows a network namespace other than this process's: ";
             assert_eq!(said, format!("{start}{why}"));
         }
         let unknown = compare(&RecordedHost::new().with("sys/class/net/lo/ifindex", "1\n"));
