@@ -234,8 +234,8 @@ fn remarks(between: &Reading) -> Vec<String> {
     // Runs between the attaching of two programs have no raise either.
     if compared < runs * 9 / 10 {
         remarks.push(format!(
-            "the cause of a run is the interrupt that ended just before it, or else the task itself: where \
-             the raise was watched as well ({:.0} % of the runs), {:.2} % of the time had another cause",
+            "each run is attributed to the interrupt that ended just before it, or else to the task itself: where \
+             the raise was traced as well ({:.0} % of the runs), {:.2} % of the time had another cause",
             part(compared, runs),
             part(differing, sum(|cpu| cpu.compared_ns)),
         ));
