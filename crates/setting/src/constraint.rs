@@ -99,11 +99,11 @@ mod tests {
         let named = isolated().set(|settings| settings.irqaffinity = Fact::Known(cpus("0,5")));
         assert_eq!(said(named, "irq_affinity eth0/rx-0 = 5"), "", "named at boot for interrupts");
         let quiet = host().set(|settings| settings.nohz_full = Fact::Known(cpus("7")));
-        assert_eq!(said(quiet, "irq_affinity eth0/rx-0 = 7"), "CPU 7 is without a tick (nohz_full=)");
+        assert_eq!(said(quiet, "irq_affinity eth0/rx-0 = 7"), "CPU 7 is tickless (nohz_full=)");
         let parted = host().set(|settings| settings.cpuset = Fact::Known(cpus("0-5")));
         assert_eq!(
             said(parted, "rps eth0/rx-0 = 6-7"),
-            "CPUs 6-7 are not of the root control group, as those of an exclusive cpuset"
+            "CPUs 6-7 are not in the root control group, like those of an exclusive cpuset"
         );
         let partition = host().set(|settings| settings.cpuset_isolated = Fact::Known(cpus("4")));
         assert_eq!(said(partition, "rps eth0/rx-0 = 4"), "CPU 4 is in an isolated partition of cpusets");

@@ -195,15 +195,15 @@ const PROCESS: &str = "processes do not survive a reboot; set CPUAffinity= or Al
 const THREAD: &str = "kernel threads are found by process id; set their priority with `chrt` or `renice`";
 const THREAD_CPUS: &str = "kernel threads are found by process id; set their CPUs with `taskset`";
 const HASH_PLACE: &str = "ethtool RSS_GET or ETHTOOL_GRSSH, and ETHTOOL_SRSSH";
-const HASH: &str = "no file has it; set it with `ethtool -X`";
+const HASH: &str = "it has no file in /sys; set it with `ethtool -X`";
 const FIELDS_PLACE: &str = "ethtool ETHTOOL_GRXFH and ETHTOOL_SRXFH";
-const FIELDS: &str = "no file has it; set it with `ethtool -N NIC rx-flow-hash`";
+const FIELDS: &str = "it has no file in /sys; set it with `ethtool -N NIC rx-flow-hash`";
 const LINK: &str = "rtnetlink RTM_GETLINK and RTM_NEWLINK";
-const SIZE: &str = "no file has it; set it with `ip link set dev NIC`";
+const SIZE: &str = "it has no file in /sys; set it with `ip link set dev NIC`";
 const NAPIS_PLACE: &str = "netdev napi-get and napi-set";
 const NAPI: &str = "a NAPI has no file and no lasting number; `rxlab persist` sets it by its queue";
 const QUEUES_PLACE: &str = "ethtool ETHTOOL_PERQUEUE";
-const PER_QUEUE: &str = "no file has it; set it with `ethtool -Q`";
+const PER_QUEUE: &str = "it has no file in /sys; set it with `ethtool -Q`";
 const CHANNEL_WORDS: &[(&str, &str)] = &[("rx", "RX"), ("tx", "TX"), ("combined", "Combined")];
 
 /// Every knob, in the order of applying: irqbalance, which moves interrupts; the queues; the device's choice

@@ -23,11 +23,11 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
 pub(super) fn script<'a>(draft: &mut Draft<'a>) -> Vec<Said<'a>> {
     let picked = draft.pick(|said| match &said.expression {
         Expression::Banned { .. } => {
-            Err("a script cannot configure irqbalance; see irqbalance-policy".to_owned())
+            Err("a script cannot configure irqbalance; try the format irqbalance-policy".to_owned())
         }
         // It takes no `--` in front of the name.
         Expression::Ethtool { nic, .. } if nic.as_str().starts_with('-') => {
-            Err("ethtool takes the name of the interface for an option".to_owned())
+            Err("ethtool would read the name of the interface as an option".to_owned())
         }
         _ => Ok(()),
     });

@@ -4,8 +4,9 @@ use super::expression::Expression;
 use super::{Draft, ExportFile, Said};
 
 pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
-    let keys = draft
-        .pick(|said| key(said).ok_or_else(|| "not a sysctl; see the forms sh, tuned or ansible".to_owned()));
+    let keys = draft.pick(|said| {
+        key(said).ok_or_else(|| "not a sysctl; try the formats sh, tuned or ansible".to_owned())
+    });
     if keys.is_empty() {
         return Vec::new();
     }
