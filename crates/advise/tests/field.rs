@@ -318,7 +318,7 @@ fn what_apply_refuses() {
     );
     assert_eq!(
         refused("veth-8queue", "rps veth00000000/rx-1 = 0-2").expect_err("tickless"),
-        "rps veth00000000/rx-1 = 0-2: CPU 2 is without a tick (nohz_full=); choose others"
+        "rps veth00000000/rx-1 = 0-2: CPU 2 is tickless (nohz_full=); choose others"
     );
     assert_eq!(refused("veth-8queue", "rps veth00000000/rx-1 = 0-1,32-33"), Ok(()));
 }

@@ -109,14 +109,14 @@ fn kept(model: &Model) -> Vec<Constraint> {
         (
             named(&model.settings.nohz_full),
             Everyone,
-            "without a tick (nohz_full=)",
+            "tickless (nohz_full=)",
             "/sys/devices/system/cpu/nohz_full",
         ),
         // In a container they may only be those of others.
         (
             others,
             Plans,
-            "not of the root control group, as those of an exclusive cpuset",
+            "not in the root control group, like those of an exclusive cpuset",
             "cpuset.cpus.effective",
         ),
         (named(&model.settings.cpuset_exclusive), Plans, "in an exclusive cpuset", "cpuset.cpu_exclusive"),

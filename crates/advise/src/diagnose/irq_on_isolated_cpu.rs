@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
     asks: "Do interrupts of an interface arrive on isolated CPUs?",
     fires: || {
         format!(
-            "CPUs are isolated (isolcpus=, an isolated partition of cpusets) or without a tick (nohz_full=), others \
+            "CPUs are isolated (isolcpus=, an isolated partition of cpusets) or tickless (nohz_full=), others \
              are not, and {} interrupts/s of one device's receive queues are counted on them; a warning if one of \
              these CPUs spends {} of its time in processes, else a note",
             count(SOME),
