@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
     cause: "The kernel puts an idle CPU into the deepest state that it expects to pay off. An interrupt is handled \
             after the CPU has left it.",
     remedy: "If latency matters, disable deep states (cpupower idle-set -D), or hold /dev/cpu_dma_latency open. Both \
-             take power.",
+             use more power.",
     source: "Documentation/admin-guide/pm/cpuidle.rst (Representation of Idle States, Power Management Quality of \
              Service)",
     check: Check::Device(finding),
@@ -137,7 +137,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         ],
         why: "packets arrive one by one, and the CPU goes into a deep idle state in between".to_owned(),
         remedy: format!(
-            "if latency matters: {}, or a program that holds /dev/cpu_dma_latency open; both take power",
+            "if latency matters: {}, or a program that holds /dev/cpu_dma_latency open; both use more power",
             DeepIdle::command()
         ),
         ..RULE.finding()

@@ -62,7 +62,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             }),
             busiest.evidence(rates),
         ],
-        why: "the stack's cost is per packet: GRO merges up to 45 packets of one flow".to_owned(),
+        why: "the stack's cost is per packet: GRO merges up to 45 packets of one flow at an MTU of 1500"
+            .to_owned(),
         remedy: format!(
             "switch GRO on (ethtool -K {} gro on), unless a program needs the packets unmerged",
             nic.name

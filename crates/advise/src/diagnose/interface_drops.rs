@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
             precise_percent(PART)
         )
     },
-    silent: "ring-overruns or backlog-drops has them, or they are few: frames of a protocol that this machine does not \
+    silent: "ring-overruns or backlog-drops reports them, or they are few: frames of a protocol that this machine does not \
              speak count as dropped",
     evidence: "packets dropped and received per second, statistics of the driver that grew, the kernel's reasons",
     cause: "The driver had no memory for a packet or refused it, a tunnel could not queue or decrypt it, nothing here takes \

@@ -74,7 +74,7 @@ fn in_words(limit: Limit) -> (&'static str, &'static str) {
         ),
         Limit::Services => (
             "packets/s to its own services (names, time, metadata)",
-            "ask these services less: a local cache for names, one time server for several machines",
+            "query these services less: a local DNS cache, one time server for several machines",
         ),
     }
 }
@@ -111,7 +111,7 @@ fn by_time(model: &Model, rates: &Rates) -> Option<Finding> {
         why: "the host runs other machines in that time, or limits this one: packets wait until a CPU runs again, and \
               losses need no other cause"
             .to_owned(),
-        remedy: "an instance without a limit or credits of CPU time, or a host with fewer neighbours: no setting here \
+        remedy: "an instance without a CPU limit or CPU credits, or a host with fewer neighbours: no setting here \
                  gives the time back"
             .to_owned(),
         ..RULE.finding()
@@ -128,7 +128,7 @@ fn by_device(rates: &Rates, nic: &Nic) -> Option<Finding> {
         .map(|(statistic, limit, rate)| {
             Evidence::about(Subject::nic(nic), |seen| {
                 let rate = seen.packets(statistic, *rate);
-                format!("{name}: {statistic} grows by {rate}/s; it is about {}", in_words(*limit).0)
+                format!("{name}: {statistic} grows by {rate}/s; this limit is on {}", in_words(*limit).0)
             })
         })
         .collect();
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(
             found.seen(),
             [
-                "eth0: pps_allowance_exceeded grows by 2,400/s; it is about packets/s in both directions",
+                "eth0: pps_allowance_exceeded grows by 2,400/s; this limit is on packets/s in both directions",
                 "eth0: receives 90,000 packets/s, sends 0 packets/s",
             ]
         );

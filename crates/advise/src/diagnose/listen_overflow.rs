@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "they were dropped before the sample but not during it, for another reason, or in another network namespace; SYN \
              cookies answered what the queue of handshakes had no room for",
-    evidence: "dropped and accepted connections per second, the sockets with most drops, their processes, their queues and \
+    evidence: "dropped and accepted connections per second, the sockets with the most drops, their processes, their queues and \
                limits",
     cause: "The program accepts connections more slowly than they arrive, or its queue (the backlog of listen(), at most \
             net.core.somaxconn) is too short for bursts.",

@@ -24,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
              (softirq-not-receive)",
     evidence: "these CPUs' time in hard interrupts and in softirqs, the softirqs that run most often there, steal time",
     cause: "Timers, RCU, tasklets, disks and other devices take interrupt and softirq time on every CPU, and so does a \
-            kernel with debugging. On a CPU with packets, the same share is not spent on them.",
+            kernel with debugging. CPUs with packets probably spend as much of their time on it.",
     remedy: "No setting of the receive path reduces it. `rxlab trace --out FILE` shows each softirq with name and \
              duration; `/proc/interrupts` shows the interrupts.",
     source: super::OWN_RULE,
@@ -56,7 +56,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         severity: Severity::Note,
         title: format!("interrupts and softirqs take {} of CPUs without packets", percent(time)),
         evidence,
-        why: "it is not receive work, and the same share of the time of other CPUs is not spent on packets either".to_owned(),
+        why: "it is not receive work, and CPUs with packets probably spend as much of their time on it".to_owned(),
         remedy: "nothing to tune on the receive path; `rxlab trace --out FILE` shows each softirq with its duration"
             .to_owned(),
         inspect: Some("rxlab trace --out trace.json".to_owned()),

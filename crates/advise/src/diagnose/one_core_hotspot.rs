@@ -365,17 +365,17 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
     let Some((nic, queue)) = carrier else {
         return match of_another_namespace(model, rates, cpu) {
             Some(_) => (
-                "no interface of this network namespace receives so many packets: probably (inferred, not \
-                 counted) they come by the interrupt of a NIC in another one"
+                "no interface of this network namespace receives so many packets: they probably (inferred, not \
+                 counted) arrive at a NIC in another namespace"
                     .into(),
-                "run it in the namespace of the interface (--netns NAME)".into(),
+                "run `rxlab doctor` in the namespace of that NIC (--netns NAME)".into(),
                 &[],
             ),
             None => (
-                "the interfaces of this network namespace receive fewer packets than this CPU: the path of the others \
-                 is not known"
+                "the interfaces of this network namespace receive fewer packets than this CPU: the path of the \
+                 rest is unknown"
                     .into(),
-                "if they are another network namespace's, run it there (--netns NAME)".into(),
+                "if another network namespace receives them, run `rxlab doctor` there (--netns NAME)".into(),
                 &[],
             ),
         };

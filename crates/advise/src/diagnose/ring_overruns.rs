@@ -27,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "packets were lost before the sample but not during it, or were dropped by the stack, which has \
-             other buffers, or the driver counts them as rx_dropped only: interface-drops has those",
+             other buffers, or the driver counts them as rx_dropped only: interface-drops reports those",
     evidence: "packets lost and received per second, the size of the ring and its maximum, the CPUs of the \
                interrupts and their load",
     cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer \
@@ -133,7 +133,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let why = "its CPU has time left and sleeps deeply between packets: the ring fills while it wakes, and no deeper \
                    queue or other CPU wakes sooner";
         evidence.push(asleep);
-        (why, format!("forbid deep idle states: {}; it takes power", DeepIdle::command()), &[])
+        (why, format!("forbid deep idle states: {}; this uses more power", DeepIdle::command()), &[])
     } else if let Some(ring) = room {
         let why = "its CPU has time left and the ring is below its maximum: bursts are longer than the ring";
         let remedy = format!(

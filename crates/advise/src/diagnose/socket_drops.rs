@@ -38,7 +38,7 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "they were lost before the sample but not during it, the counters could not be read, or the sockets are in \
              another network namespace. Datagrams to a port without a socket are no loss",
-    evidence: "lost and received per second, the sockets with most losses, their processes and unread bytes, the size of \
+    evidence: "lost and received per second, the sockets with the most losses, their processes and unread bytes, the size of \
                buffers",
     cause: "The program reads more slowly than packets arrive, or bursts are longer than the buffer of its socket.",
     remedy: "If the buffer is full all the time: more readers (several sockets with SO_REUSEPORT) or less work for each \
@@ -129,7 +129,7 @@ fn udp(model: &Model, rates: &Rates, losses: &LossRates) -> Option<Finding> {
         first.zip(full).is_some_and(|(socket, full)| socket.queued_before.min(socket.queued) as f64 >= full);
     let (why, remedy) = if memory >= lost * MEMORY {
         let why = "the memory of all UDP sockets together is used up (net.ipv4.udp_mem)";
-        (why, "find the sockets with most unread bytes (`ss -uamn`), or raise net.ipv4.udp_mem")
+        (why, "find the sockets with the most unread bytes (`ss -uamn`), or raise net.ipv4.udp_mem")
     } else if is_behind {
         let why = "its buffer is full in both samples: the program reads more slowly than datagrams arrive";
         (why, "more readers (SO_REUSEPORT) or less work per datagram; a larger buffer only adds delay")
@@ -171,7 +171,7 @@ fn tcp(losses: &LossRates) -> Option<Finding> {
     let (why, remedy) = if pressure {
         (
             "the memory of all TCP sockets together is short (net.ipv4.tcp_mem)",
-            "raise net.ipv4.tcp_mem, or less buffering",
+            "raise net.ipv4.tcp_mem, or buffer less",
         )
     } else {
         let why = "segments arrive faster than programs read, and the buffers of their connections are full";

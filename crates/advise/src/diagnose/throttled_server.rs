@@ -82,7 +82,7 @@ fn finding(process: &ProcessRates, throttled: &ThrottledRates) -> Finding {
             }),
             Evidence::about(Subject::process(process), |seen| {
                 format!(
-                    "throttled in {} of {} periods ({}), waited {:.2} s/s, summed over CPUs",
+                    "throttled in {} of {} periods ({}), waited {:.2} s per second, summed over CPUs",
                     seen.count("throttled", throttled.throttled as usize),
                     seen.count("periods", throttled.periods as usize),
                     seen.percent("throttled_part", part),
@@ -127,7 +127,7 @@ mod tests {
             found.seen(),
             [
                 "web (800): uses 1.40 CPUs; limit of /web.slice: 1.50 CPUs in periods of 100 ms",
-                "throttled in 20 of 50 periods (40 %), waited 0.40 s/s, summed over CPUs"
+                "throttled in 20 of 50 periods (40 %), waited 0.40 s per second, summed over CPUs"
             ]
         );
         assert_eq!((found.severity, host(1).finding(&RULE).severity), (Severity::Warning, Severity::Note));

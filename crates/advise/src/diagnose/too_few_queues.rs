@@ -29,7 +29,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then there \
-             are too few flows, not queues), several queues share a CPU, also those of \
+             are too few flows, not queues), several queues share a CPU, including queues of \
              other devices, or no more queues are available: other rules cover devices with one queue, and \
              with several RPS already spreads the work",
     evidence: "each queue's traffic, CPU and its time in interrupts and softirq, the driver's queues and \

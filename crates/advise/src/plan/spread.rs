@@ -260,7 +260,7 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     // Few CPUs may be better than all of them.
     if let Some(best) = best(machine.model, machine.rates, nic).filter(|best| best.len() <= width) {
         anywhere = best;
-        why = "with these most packets fit, by the costs of this host".to_owned();
+        why = "with these CPUs the most packets fit, by the costs of this host".to_owned();
     }
     // The default of the network namespace was chosen for all of its virtual interfaces.
     let default =

@@ -229,7 +229,7 @@ impl Place<'_> {
             return Err(format!("{} does not report its maximum", nic.name));
         };
         if usize::try_from(limit.most).is_ok_and(|most| most > now) {
-            Ok(format!("{} of {} that are of use", plural(now, "queue"), limit.most))
+            Ok(format!("{}, up to {} are of use", plural(now, "queue"), limit.most))
         } else {
             Err(limit.why.unwrap_or_else(|| format!("the driver supports at most {}", plural(now, "queue"))))
         }
