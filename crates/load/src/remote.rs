@@ -158,9 +158,8 @@ impl Clients {
         let limits = self.clients.iter().zip(&reports).find_map(|(client, report)| {
             Some(format!("client `{}`: {}", client.run, report.saturation.reason.as_ref()?))
         });
-        let (_, interval) = sum(&reports).map_err(|(at, error)| {
-            self.clients[at].error(format!("gave a result that cannot be: {error}"))
-        })?;
+        let (_, interval) = sum(&reports)
+            .map_err(|(at, error)| self.clients[at].error(format!("gave an impossible result: {error}")))?;
         let late = (self.skew.as_secs_f64() > SKEW * interval.seconds).then(|| {
             format!(
                 "clients took {:.1} s to begin an interval of {:.1} s",
@@ -256,7 +255,7 @@ impl Client {
         match answer {
             Answer::Failed(why) => self.error(why),
             Answer::Done | Answer::Report(_) | Answer::SoFar(_) => {
-                self.error("gave the answer to another order")
+                self.error("gave the answer to a different order")
             }
         }
     }
@@ -386,6 +385,6 @@ mod tests {
             assert_eq!(limit, Some(expected));
         }
         let error = clients.so_far(None).expect_err("they know no such order").to_string();
-        assert!(error.ends_with("gave the answer to another order"), "{error}");
+        assert!(error.ends_with("gave the answer to a different order"), "{error}");
     }
 }

@@ -82,7 +82,7 @@ pub struct LatencyReport {
     /// Mean; absent without values. A lower bound if any of the other values is.
     #[serde(default)]
     pub mean: Option<f64>,
-    /// Quantiles with fewer than a hundred requests beyond them: another run may differ much.
+    /// Quantiles with fewer than a hundred requests beyond them: another run may differ a lot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub few: Vec<Percentile>,
     /// Values that are lower bounds: they lie among requests unanswered at the end, which count with their

@@ -262,7 +262,7 @@ fn latency(report: &Report, out: &mut String) -> std::fmt::Result {
         row(out, "mean", &format!("{bound}{}", duration(mean)))?;
     }
     if latency.few.iter().any(|few| !latency.at_least.contains(few)) {
-        writeln!(out, "  (~: fewer than 100 requests beyond it, so another run may differ much)")?;
+        writeln!(out, "  (~: fewer than 100 requests beyond it, so another run may differ a lot)")?;
     }
     if !latency.at_least.is_empty() {
         let parts = [(report.unanswered, "unanswered at the end"), (report.given_up, "given up")];

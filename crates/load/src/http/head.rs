@@ -66,7 +66,7 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
         return Err("invalid status line");
     };
     match status {
-        101 => return Err("another protocol (101), which was not asked for"),
+        101 => return Err("a switch to another protocol (101), which was not requested"),
         100..1_000 => {}
         _ => return Err("invalid status"),
     }
@@ -89,7 +89,7 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
                 coding = match coding {
                     // Some servers and a proxy in front of them both say so; the body is chunked once.
                     Coding::Chunked if name.eq_ignore_ascii_case(b"chunked") => coding,
-                    Coding::Chunked => return Err("a coding behind chunked in Transfer-Encoding"),
+                    Coding::Chunked => return Err("a coding after chunked in Transfer-Encoding"),
                     _ if name.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
                     coding if name.eq_ignore_ascii_case(b"identity") => coding,
                     _ => Coding::Other,
