@@ -187,7 +187,7 @@ fn restore_waits_for_the_interrupt_of_an_interface() {
     let up = std::fs::read_to_string(tree.root().join("proc/interrupts")).expect("readable");
     let down: String = up.split_inclusive('\n').filter(|line| !line.contains("eth0")).collect();
     tree.write("proc/interrupts", &down);
-    tree.rxlab(&["restore"]).says(4, "eth0/irq-eth0 has no interrupt: ");
+    tree.rxlab(&["restore"]).says(4, "no interrupt of eth0/irq-eth0 found: ");
     let waiting = Running::start(&mut tree.command(&["restore", "--wait", "30s"]));
     std::thread::sleep(Duration::from_millis(300));
     tree.write("proc/interrupts", &up);

@@ -68,7 +68,7 @@ fn a_wrong_setting_after_a_valid_one_is_refused() {
         ("rps eth0/rx-0 = 6", "CPU 6 is isolated"),
         ("rps eth0/rx-0 = 99", "CPU 99 does not exist"),
         ("rfs_entries host = 536870913", "the largest table has 536870912 entries"),
-        ("irq_affinity veth0/rx-0 = 1", "veth0/rx-0 has no interrupt"),
+        ("irq_affinity veth0/rx-0 = 1", "no interrupt of veth0/rx-0 found"),
         ("rpz eth0/rx-0 = 1", "unknown knob `rpz` (did you mean `rps`?)"),
         ("rps eth0 = 1", "rps acts on a receive queue (NIC/rx-N), not on eth0"),
         ("rps eth0/x = 1", "is not a target"),

@@ -154,7 +154,7 @@ mod tests {
     fn the_probable_leave_no_room_for_the_possible() {
         let case = Case::new("irq_affinity eth0/rx-0 = 2").live("0-6");
         let possible = "possibly new queues created by the driver: 0-6 is the value of a new queue; \
-                        or CPU hotplug: all online CPUs, as after the last CPU of a value goes offline";
+                        or CPU hotplug: all online CPUs, as the kernel sets when the last CPU of a value goes offline";
         assert_eq!(in_words(&case.suspects()), possible);
         let probable = case.downs(2, 3).suspects();
         assert_eq!(in_words(&probable), "probably a link reset: eth0 lost its link once since it was set");

@@ -14,7 +14,7 @@ use rxlab_setting::Target;
 pub enum News {
     /// A transaction is new, or its state changed.
     Transaction { id: String, state: State },
-    /// A transaction is no longer open: undone, or reverted by its guard.
+    /// A transaction is no longer among the open ones: undone, reverted by its guard, given up, or unreadable.
     Closed { id: String },
     /// A value no longer holds, differs from before, or holds again.
     Value {

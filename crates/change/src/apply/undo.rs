@@ -196,7 +196,7 @@ fn put_back(
         Ok(live) => live,
         Err(error @ KnobError::NotThere { .. }) if is_unknown_group(host, touched) => {
             return failed(format!(
-                "{error}; an earlier version, which did not record the inode of its group, set it"
+                "{error}; an earlier version of rxlab set it, and did not record the inode of its group"
             ));
         }
         // The process or thread has ended. Interrupts and NAPIs are not included: they are missing while their
@@ -366,7 +366,7 @@ fn put_back_parts(
             Err(error) => return failed(error.to_string()),
         }
     }
-    failed("it gets new threads faster than they can be moved back".to_owned())
+    failed("it starts threads faster than they can be moved back".to_owned())
 }
 
 /// The queue is not in the model. If it does not exist, the kernel has freed our value with it; a new queue

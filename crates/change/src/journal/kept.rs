@@ -34,7 +34,7 @@ pub fn kept(open: &[(String, History)]) -> (Plan, Vec<(String, String)>) {
 
 /// Why a transaction does not stay; `None` if it does.
 fn reason(history: &History) -> Option<String> {
-    let Some(begin) = history.begin() else { return Some("its file has no beginning".to_owned()) };
+    let Some(begin) = history.begin() else { return Some("its first record is missing".to_owned()) };
     if let Some(netns) = &begin.netns {
         return Some(format!("its interfaces are in the network namespace {}", netns.path.display()));
     }

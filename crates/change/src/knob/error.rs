@@ -69,7 +69,7 @@ pub enum KnobError {
     },
     /// The queue has no interrupt of its own, or the interface has none of this name. A driver may request it
     /// later: many do so each time the interface is brought up.
-    #[error("{target} has no interrupt: {why}")]
+    #[error("no interrupt of {target} found: {why}")]
     NoIrq {
         target: Target,
         /// The reason, and what to do.

@@ -41,7 +41,7 @@ const SECOND: u64 = 1_000_000_000;
 pub(super) static QUEUE_DEFER_HARD_IRQS: QueueNapiKnob = QueueNapiKnob {
     doc: Doc {
         name: "queue_defer_hard_irqs",
-        summary: "`napi_defer_hard_irqs` of a single receive queue: the busy one can be polled on while the others \
+        summary: "`napi_defer_hard_irqs` of a single receive queue: the busy queue can stay polled while the others \
                   keep their interrupts.",
         target: TARGET,
         values: "a number of polls up to 2147483647; 0 or `off` for none",
@@ -110,7 +110,7 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
         since: "6.17; `busy-poll` since 6.19",
         lost: LOST,
         beware: "The thread runs wherever the scheduler puts it, not where the interrupt is. With `busy-poll` it never \
-                 sleeps: it fills a CPU also without packets, so give it one of its own. Writing `threaded` replaces it \
+                 sleeps: it fills a CPU even without packets, so give it one of its own. Writing `threaded` replaces it \
                  on every queue; undo sets both again.",
     },
     setting: NapiSetting::Threaded,

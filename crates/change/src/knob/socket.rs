@@ -26,9 +26,9 @@ pub(super) static RMEM_DEFAULT: FileKnob = FileKnob::new(
         source: "socket(7), SO_RCVBUF",
         since: "2.6.12 or before",
         lost: NOTHING,
-        beware: "Open sockets keep their buffer, also after undo: a program has to be restarted. A packet takes its \
-                 whole memory, a small one about 800 bytes. A larger buffer delays what it no longer drops. One value for \
-                 all network namespaces; others than the initial one cannot change it.",
+        beware: "Open sockets keep their buffer, even after undo: a program has to be restarted. A packet counts \
+                 with its overhead, a small one as about 800 bytes. A larger buffer delays what it no longer drops. One \
+                 value for all network namespaces, which only the initial one can change.",
     },
     At::Host(|model| exists(&model.settings.rmem_default)),
     Value::Number(1..=INT_MAX, OUTSIDE),
@@ -59,7 +59,7 @@ pub(super) static RMEM_MAX: FileKnob = FileKnob::new(
 pub(super) static SOMAXCONN: FileKnob = FileKnob::new(
     Doc {
         name: "somaxconn",
-        summary: "Most connections that may wait on a listening socket until its program accepts them.",
+        summary: "Maximum number of connections that wait on a listening socket until its program accepts them.",
         target: HOST,
         values: "a number of connections from 1 to 2147483647",
         example: "somaxconn host = 16384",
@@ -67,7 +67,7 @@ pub(super) static SOMAXCONN: FileKnob = FileKnob::new(
         since: "2.6.12 or before",
         lost: NOTHING,
         beware: "A socket takes the smaller of this and the backlog of its listen(): the program has to ask for more and to \
-                 be restarted. Connections that wait longer than their client does are served for nothing. Each network \
+                 be restarted. Connections that outlast their client's patience are served for nothing. Each network \
                  namespace has its own value; a new one starts with 4096 (128 before 5.4). The kernel also accepts 0, \
                  rxlab does not.",
     },
@@ -78,7 +78,7 @@ pub(super) static SOMAXCONN: FileKnob = FileKnob::new(
 pub(super) static TCP_MAX_SYN_BACKLOG: FileKnob = FileKnob::new(
     Doc {
         name: "tcp_max_syn_backlog",
-        summary: "Most clients of a listening socket that may be in the middle of their handshake without SYN cookies.",
+        summary: "Maximum number of handshakes in progress on a listening socket without SYN cookies.",
         target: HOST,
         values: "a number of requests from 1 to 2147483647",
         example: "tcp_max_syn_backlog host = 4096",
@@ -95,7 +95,7 @@ pub(super) static TCP_MAX_SYN_BACKLOG: FileKnob = FileKnob::new(
 pub(super) static NF_CONNTRACK_MAX: FileKnob = FileKnob::new(
     Doc {
         name: "nf_conntrack_max",
-        summary: "Most connections that are tracked; the kernel drops the first packet of each further one.",
+        summary: "Maximum number of tracked connections; the kernel drops the first packet of each further one.",
         target: HOST,
         values: "a number of connections from 1 to 2147483647",
         example: "nf_conntrack_max host = 524288",
@@ -104,8 +104,8 @@ pub(super) static NF_CONNTRACK_MAX: FileKnob = FileKnob::new(
         lost: NOTHING,
         beware: "Each takes about 300 bytes of kernel memory. The hash table keeps its size (net.netfilter.nf_conntrack_buckets): \
                  with many more connections than buckets each lookup takes longer. The value is lost if the module is \
-                 unloaded. One value for all network namespaces; others than the initial one cannot change it. The kernel \
-                 takes 0 as no limit, rxlab does not.",
+                 unloaded. One value for all network namespaces, which only the initial one can change. To the \
+                 kernel 0 means no limit; rxlab refuses it.",
     },
     At::Host(|model| exists(&model.settings.nf_conntrack_max)),
     Value::Number(1..=INT_MAX, OUTSIDE),

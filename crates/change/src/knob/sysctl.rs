@@ -102,7 +102,7 @@ pub(super) static BUSY_READ: FileKnob = FileKnob::new(
         source: SOURCE,
         since: "3.11",
         lost: NOTHING,
-        beware: "The default for new sockets: existing ones keep theirs, also after undo. Every waiting \
+        beware: "The default for new sockets: existing ones keep theirs, even after undo. Every waiting \
                  process burns CPU time for lower latency. One value for all network namespaces, visible \
                  only in the initial one.",
     },
@@ -198,7 +198,7 @@ pub(super) static RPS_DEFAULT_MASK: FileKnob = FileKnob::new(
         source: SOURCE,
         since: "6.3",
         lost: NOTHING,
-        beware: "Existing queues keep their masks, also after undo. Each network namespace has its own value; a new \
+        beware: "Existing queues keep their masks, even after undo. Each network namespace has its own value; a new \
                  one starts without. The kernel silently drops offline and isolated CPUs; rxlab refuses them by name.",
     },
     At::Host(|model| exists(&model.settings.rps_default_mask)),
@@ -216,7 +216,7 @@ pub(super) static DEFAULT_SMP_AFFINITY: FileKnob = FileKnob::new(
         source: "Documentation/core-api/irq/irq-affinity.rst",
         since: "2.6.21",
         lost: NOTHING,
-        beware: "Existing interrupts stay where they are, also after undo. Drivers that spread their own interrupts \
+        beware: "Existing interrupts stay where they are, even after undo. Drivers that spread their own interrupts \
                  ignore it, and irqbalance moves interrupts wherever they began.",
     },
     At::Host(|model| exists(&model.settings.default_smp_affinity)),

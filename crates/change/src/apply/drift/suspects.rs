@@ -94,7 +94,8 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
     }
     let everywhere = changed && scene.knob.cpus(live).as_ref() == Some(online) && wanted != *online;
     if evidence.is_empty() && everywhere {
-        evidence.push("all online CPUs, as after the last CPU of a value goes offline".to_owned());
+        evidence
+            .push("all online CPUs, as the kernel sets when the last CPU of a value goes offline".to_owned());
     }
     Suspect::from_evidence(Culprit::CpuHotplug, probable, evidence)
 }

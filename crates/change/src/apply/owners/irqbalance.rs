@@ -64,7 +64,7 @@ pub(super) fn owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Ve
             policy.map(|(line, text)| owner(KNOB, BY, &path, (line, text.to_owned()), Effect::MaySet));
         found.collect::<Vec<_>>()
     });
-    let process = running(KNOB, BY, irqbalance.pid, "it moves interrupts that are not banned in it");
+    let process = running(KNOB, BY, irqbalance.pid, "it moves interrupts that are not banned");
     [process].into_iter().chain(lines).collect()
 }
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     const RUNS: &str =
-        "irqbalance (/proc/70) may change irq_affinity: it moves interrupts that are not banned in it";
+        "irqbalance (/proc/70) may change irq_affinity: it moves interrupts that are not banned";
 
     #[test]
     fn the_process_and_the_lines_of_its_policy() {

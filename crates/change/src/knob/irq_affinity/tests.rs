@@ -98,7 +98,7 @@ fn an_interrupt_that_has_not_moved_is_remarked_on() {
 fn a_virtual_interface_has_no_interrupt() {
     assert_eq!(
         refusal(&IrqAffinity, &RecordedHost::new(), "veth0/rx-0", "1"),
-        "veth0/rx-0 has no interrupt: a virtual interface takes packets on the sender's CPU; use rps to move them"
+        "no interrupt of veth0/rx-0 found: a virtual interface takes packets on the sender's CPU; use rps to move them"
     );
     assert!(IrqAffinity.targets(&model()).iter().all(|t| t.to_string().starts_with("eth0/")));
 }
@@ -145,13 +145,13 @@ fn interrupts_of_transmit_queues_and_of_the_device() {
     for (at, why) in [
         (
             "eth0/tx-0",
-            "eth0/tx-0 has no interrupt: it has none of its own; a receive queue's interrupt may serve it \
+            "no interrupt of eth0/tx-0 found: it has none of its own; a receive queue's interrupt may serve it \
              too",
         ),
         ("eth0/tx-2", "eth0 has no queue tx-2 (it has tx-0, tx-1)"),
         (
             "eth0/irq-virtio0-input.27",
-            "eth0/irq-virtio0-input.27 has no interrupt: apart from those of its queues, eth0 has: \
+            "no interrupt of eth0/irq-virtio0-input.27 found: apart from those of its queues, eth0 has: \
              virtio0-config; many drivers request theirs only while the interface is up",
         ),
         (
