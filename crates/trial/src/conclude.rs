@@ -15,8 +15,8 @@ use rxlab_stats::mean;
 
 /// Remark on every comparison before and after.
 const BEFORE_AFTER: &str = "Nothing was randomised: all slots of arm A came first. Traffic, temperature and other \
-    programs that changed in between are in the differences. The intervals allow for slots that depend on the ones \
-    before them, not for that.";
+    programs that changed in between are part of the differences. The intervals allow for slots that depend on the \
+    ones before them, not for that.";
 
 /// Analyses `record` and ranks the verdict by circumstances outside the metrics. `steers`: the change
 /// affects the receive path, whose share of the CPU bounds the gain. `offered`: the rate of a paced load.

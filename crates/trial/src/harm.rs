@@ -50,7 +50,7 @@ impl Harm<'_> {
                 let (arm, other) = if *with_change { ("with", "without") } else { ("without", "with") };
                 let of = plural(*of, "slot");
                 format!(
-                    "no value of {} in {slots} of {of} {arm} the change, and one in each {other} it",
+                    "no value of {} in {slots} of {of} {arm} the change, but one in each {other} it",
                     metric.title
                 )
             }

@@ -29,7 +29,6 @@ pub enum Advice {
 }
 
 impl Advice {
-    /// In words.
     pub fn in_words(self) -> &'static str {
         match self {
             Advice::Keep => "keep it",
@@ -195,7 +194,10 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
                     "steadier traffic, a wider margin, or a metric that varies less would decide sooner";
                 (
                     MeasureAgain,
-                    format!("Longer is not worth it: {} would decide; {instead}.", number::about(seconds)),
+                    format!(
+                        "A longer trial is not worth it: {} would decide; {instead}.",
+                        number::about(seconds)
+                    ),
                 )
             }
         }
@@ -247,7 +249,7 @@ fn clean(record: &TrialRecord) -> String {
         return String::new();
     }
     let rarer = number::share(1.0 - 0.05_f64.powf(1.0 / slots as f64));
-    format!(" {} do not show harm that is rarer than {rarer}.", number::plural(slots, "slot"))
+    format!(" {} may miss harm that shows in fewer than {rarer} of slots.", number::plural(slots, "slot"))
 }
 
 /// Non-empty parts, joined to a sentence.
@@ -362,7 +364,7 @@ mod tests {
         assert_eq!(
             told.sentence(),
             "keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq; cost: CPU time per packet +67 %. \
-             21 slots do not show harm that is rarer than 13 %."
+             21 slots may miss harm that shows in fewer than 13 % of slots."
         );
         assert_eq!(told.command.as_deref(), Some("rxlab apply --set 'rps veth0/rx-0 = 1' --confirm 60s"));
     }
@@ -413,7 +415,7 @@ mod tests {
         let long = told(126_840);
         assert_eq!((long.advice, long.command), (Advice::MeasureAgain, None));
         assert!(
-            long.reason.starts_with("Longer is not worth it: about 176 h would decide; "),
+            long.reason.starts_with("A longer trial is not worth it: about 176 h would decide; "),
             "{}",
             long.reason
         );

@@ -54,7 +54,7 @@ fn drifting_effect(primary: &Sample) -> Option<String> {
     let limit = LAG1_LIMIT.max(LAG1_ERRORS / (primary.d.len() as f64).sqrt());
     let lag1 = lag1(&primary.d).filter(|lag1| lag1.abs() > limit)?;
     Some(format!(
-        "The effect changes over the trial (lag-1 of the pairs {lag1:.2}, limit {limit:.2}): \
+        "The effect changes over the trial (lag-1 autocorrelation of the pairs {lag1:.2}, limit {limit:.2}): \
          its interval describes the average."
     ))
 }
@@ -118,7 +118,7 @@ fn gaps(sample: &Sample, pairs: usize, margin: f64) -> Vec<String> {
     }
     if step > margin && sample.scale.is_some() {
         notes.push(format!(
-            "{title}: measured in steps of {:.0} %, more than the margin, so no lack of an effect can be shown.",
+            "{title}: measured in steps of {:.0} %, more than the margin, so the absence of an effect cannot be shown.",
             100.0 * step
         ));
     }
@@ -128,8 +128,8 @@ fn gaps(sample: &Sample, pairs: usize, margin: f64) -> Vec<String> {
 /// `lacks` of `of` slots of one arm have no value, and each of the other has one.
 fn lacking(title: &str, lacks: usize, of: usize, arm: &str, other: &str) -> String {
     format!(
-        "{title}: no value in {lacks} of {of} slots {arm} the change, and one in each {other} it; the slots that have \
-         one do not stand for the others, so nothing is concluded from them."
+        "{title}: no value in {lacks} of {of} slots {arm} the change, but one in each {other} it; the slots that \
+         have one do not represent the others, so nothing is concluded from them."
     )
 }
 
@@ -154,8 +154,9 @@ fn bounds(sample: &Sample, record: &TrialRecord) -> Option<String> {
 /// A covariate that the change itself moves is part of its effect.
 fn moved(primary: &Sample) -> Option<String> {
     let names: Vec<&str> = primary.moved.iter().map(|name| metrics::covariate(name)).collect();
-    (!names.is_empty())
-        .then(|| format!("The change moves {}: nothing was adjusted for that.", names.join(" and ")))
+    (!names.is_empty()).then(|| {
+        format!("The change itself moves {}: the effect is not adjusted for that.", names.join(" and "))
+    })
 }
 
 fn voids(record: &TrialRecord) -> Vec<String> {

@@ -172,8 +172,8 @@ fn void_slots_are_left_out_and_said() {
     assert_eq!(
         analysis.notes,
         [
-            "drops: no value in 1 of 3 slots with the change, and one in each without it; the slots that have one do not \
-             stand for the others, so nothing is concluded from them.",
+            "drops: no value in 1 of 3 slots with the change, but one in each without it; the slots that have one do not \
+             represent the others, so nothing is concluded from them.",
             "drops: some values are 0 and have no ratio, so the differences of the pairs were judged.",
             "1 slot is void: NET_RX stayed on CPU 2.",
         ]
@@ -349,7 +349,7 @@ fn live_traffic_is_adjusted_for_what_reached_the_interface() {
     let analysis = analyse(&record);
     assert_eq!(analysis.metrics[0].adjustment, None);
     assert!(
-        analysis.notes.iter().any(|note| note.starts_with("The change moves arrivals")),
+        analysis.notes.iter().any(|note| note.starts_with("The change itself moves arrivals")),
         "{:?}",
         analysis.notes
     );

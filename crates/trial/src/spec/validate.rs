@@ -136,7 +136,7 @@ impl Spec {
         }
         if let Some(time) = design.time {
             if design.kind != Kind::Pairs || design.pairs.is_some() || design.calibration > 0 {
-                return bad("time: ends a trial in pairs, without `pairs` and `calibration`".to_owned());
+                return bad("time: only for a trial in pairs, without `pairs` and `calibration`".to_owned());
             }
             // The sample may choose the shortest slots.
             let fit = design.pairs_at(design.measure.map_or(design.shortest(), |measure| measure.0));
