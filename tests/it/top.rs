@@ -161,7 +161,7 @@ fn a_snapshot_is_walked_through_by_keys() {
         terminal.press(&["d"]);
         terminal.wait_for("+ rps eth0/rx-0 = 0-1,4-7");
         terminal.press(&["a"]);
-        terminal.wait_for("the past cannot be changed");
+        terminal.wait_for("a recording cannot be changed");
         // A terminal that gets smaller, and larger again.
         terminal.tmux(&["resize-window", "-x", "40", "-y", "10"]);
         wait_for("the smaller screen", || terminal.screen().lines().count() == 10);

@@ -47,8 +47,8 @@ const METHOD: &str = "Each pair is two neighbouring slots, one with arm A and on
 
 /// Explains comparisons before and after.
 const BEFORE_AFTER: &str = "All slots with arm A came first, then those with arm B. Nothing was randomised, so whatever \
-    else changed in between is in the differences: they prove nothing about the change. The intervals take the slots for \
-    independent.";
+    else changed in between is part of the differences: they prove nothing about the change. The intervals allow for \
+    slots that depend on the ones before them, not for that.";
 
 /// The whole file. `program` is the start of suggested commands: `rxlab` with its global options; `None` = no commands,
 /// because the machine they would act on is gone.
@@ -213,16 +213,25 @@ fn screen(m: &mut Markup, text: &str) {
 /// Terms of the report that a reader may not know.
 const GLOSSARY: [(&str, &str); 8] = [
     ("Arm", "One of the two states that are compared: A is the machine as it was, B has the change."),
-    ("Slot, pair", "A slot is a few seconds in one arm. A pair is two neighbouring slots, one of each arm."),
-    ("Interval", "The range in brackets, such as [+2, +38]: the true change lies in it in 19 of 20 trials."),
+    (
+        "Slot, pair",
+        "A slot is a short stretch of time in one arm. A pair is two neighbouring slots, one of each arm.",
+    ),
+    (
+        "Interval",
+        "The range in brackets, such as [+2, +38]: the true change lies in it in at least 19 of 20 trials.",
+    ),
     ("Margin", "Changes smaller than this do not matter."),
     (
         "Softirq, NET_RX",
-        "The part of the kernel that receives packets. Its time is lost to programs on that CPU.",
+        "The part of the kernel that receives packets. Programs on that CPU lose the time that it takes.",
     ),
-    ("Hottest CPU", "The CPU that spends most of its time on this. When it is full, packets are lost."),
+    (
+        "Hottest CPU",
+        "The CPU that spends the largest part of its time on this. When it is full, packets are lost.",
+    ),
     ("RPS", "Receive packet steering: one CPU takes packets off the queue and hands them to other CPUs."),
-    ("RFS", "Receive flow steering: packets are handed to the CPU on which their program runs."),
+    ("RFS", "Receive flow steering: packets are handed to the CPU on which their program last read."),
 ];
 
 fn glossary(m: &mut Markup) {

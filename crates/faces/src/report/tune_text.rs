@@ -91,7 +91,7 @@ pub fn end(tuning: &Tuning, program: &str) -> String {
             ("  later    ", format!("{program} trial checkpoint {trial} --at 1h,24h")),
         ],
         (End::Stopped { .. }, _, Some(last)) => {
-            vec![("  go on    ", format!("{program} tune --resume {last}"))]
+            vec![("  resume   ", format!("{program} tune --resume {last}"))]
         }
         (End::Planned, _, _) => vec![("  next     ", format!("{program} tune --nic {}", tuning.nic))],
         (End::Limited | End::Unmeasurable, _, _) => vec![("  more     ", format!("{program} doctor -v"))],

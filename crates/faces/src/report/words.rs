@@ -462,7 +462,7 @@ pub fn checkpoint(record: &TrialRecord, checkpoint: &Checkpoint) -> String {
     }
     parts.extend(checkpoint.drifted.iter().map(|found| format!("found {found}")));
     if record.change.iter().any(|line| line.parse::<Setting>().is_err()) {
-        parts.push("whether the change is still made was not checked: it is a shell command".to_owned());
+        parts.push("whether the change is still in effect was not checked: it is a shell command".to_owned());
     }
     parts.push("not randomised: the traffic may differ".to_owned());
     paragraph(&format!("checkpoint {}: ", later(record, checkpoint)), &parts.join("; "))
@@ -473,7 +473,7 @@ pub fn scheduled(scheduled: &Scheduled, now: Timestamp) -> String {
     let due = scheduled.due.get(..16).unwrap_or(&scheduled.due).replace('T', " ");
     let standing = match scheduled.standing(now) {
         Standing::Waiting => "waits".to_owned(),
-        Standing::Missed => "MISSED: nothing took it; see `systemctl list-timers`".to_owned(),
+        Standing::Missed => "MISSED: it was not taken; see `systemctl list-timers`".to_owned(),
         Standing::Taken(state) => format!("taken, {}", self::state(state)),
         Standing::Failed(why) => format!("FAILED: {why}"),
     };

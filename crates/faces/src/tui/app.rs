@@ -308,7 +308,7 @@ impl App {
                     return Some(Request::Apply(*plan));
                 }
                 Input::Apply if self.origin.moment != Moment::Live => {
-                    self.tell("the past cannot be changed: run this on the machine itself".to_owned());
+                    self.tell("a recording cannot be changed: run this on the machine itself".to_owned());
                     return None;
                 }
                 Input::Apply | Input::Yes => return None,

@@ -346,8 +346,8 @@ fn lost_time(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame
     let rows = payers(app, shown);
     let about = match &shown.interference {
         Some(sample) if is_visible => format!(
-            "measured with eBPF over {:.1} s: CPU time as the kernel accounts it, without what receive work took, and \
-             spent receiving in its own system calls",
+            "measured with eBPF over {:.1} s. Charged: CPU time as the kernel accounts it; had: without what receive \
+             work took; own: receiving in its own system calls",
             sample.seconds
         ),
         Some(sample) => format!(

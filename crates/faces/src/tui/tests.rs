@@ -230,7 +230,7 @@ fn neither_a_snapshot_nor_an_empty_diff_is_applied() {
     assert_eq!(press(&mut shot, &['a', 'y']), None);
     shot.show_diff(plan(), diff());
     assert_eq!(press(&mut shot, &['a']), None);
-    assert!(text(&mut shot, (80, 24)).contains("the past cannot be changed"));
+    assert!(text(&mut shot, (80, 24)).contains("a recording cannot be changed"));
     for lines in [Ok(Vec::new()), Err("eth0 has no queue rx-9".to_owned())] {
         let mut app = hot(&mut Machine::default(), 3);
         app.show_diff(plan(), lines);

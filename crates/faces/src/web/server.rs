@@ -37,7 +37,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 struct Limits {
     /// Connections whose request has not arrived.
     waiting: usize,
-    /// Requests being answered.
     answering: usize,
 }
 
@@ -262,7 +261,7 @@ fn respond<'a>(
         Err(bad) => Response::text(bad.status, bad.why),
         // What panicked was about this request alone.
         Ok(request) => catch_unwind(AssertUnwindSafe(|| answer(&request, peer)))
-            .unwrap_or_else(|_| Response::text(500, "internal error; the server goes on")),
+            .unwrap_or_else(|_| Response::text(500, "internal error; the server keeps running")),
     };
     let mut slot = None;
     if matches!(response.body, Body::Stream(_)) {

@@ -180,8 +180,8 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "rxlab_settings",
         labels: &["state"],
-        help: "Settings of open transactions: kept, covered (by a newer transaction), original or drifted (changed by another \
-               program), gone or unreadable.",
+        help: "Settings of open transactions: kept, covered (by a newer transaction), original or drifted (changed \
+               since), gone or unreadable.",
         read: settings,
     },
     Family {
