@@ -94,7 +94,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
             report.since = since(&all, &rates);
             report.notes.splice(0..0, drifted(&all, nic));
         }
-        Err(error) => report.notes.insert(0, format!("values set by rxlab are unknown: {}", error.message)),
+        Err(error) => {
+            report.notes.insert(0, format!("it is unknown which values rxlab has set: {}", error.message))
+        }
     }
     (report.taken, report.recorded) = source.taken();
     elsewhere::complete(global, &source, &mut report);

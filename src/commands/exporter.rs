@@ -86,7 +86,7 @@ fn answer(board: &Board<'_>, access: Option<&Access>, request: &Request) -> Resp
         return Response::text(421, "the Host header names another machine; use localhost or 127.0.0.1");
     }
     if Access::is_of_another_site(request) {
-        return Response::text(403, "requests of other sites are refused");
+        return Response::text(403, "requests from other sites are refused");
     }
     match request.path.as_str() {
         PATH => {

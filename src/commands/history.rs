@@ -80,7 +80,7 @@ fn in_words(standing: &Standing) -> String {
         Standing::Ended(Ending::PutBack) => "reverted".to_owned(),
         Standing::Ended(Ending::NotConfirmed) => "reverted, not confirmed".to_owned(),
         Standing::Ended(Ending::PutBackInPart) => {
-            "reverted in part, another program had changed the rest".to_owned()
+            "reverted in part, the rest had been changed since".to_owned()
         }
         Standing::Ended(Ending::GivenUp) => "given up, values left as they were".to_owned(),
         Standing::Ended(Ending::Rebooted) => "ended by a reboot".to_owned(),

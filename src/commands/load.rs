@@ -132,7 +132,7 @@ pub struct Args {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
     /// Send this many requests, and end when all are answered; without --for it takes as long as needed, but
-    /// ends once the target is unreachable for 10 s
+    /// ends when the target has been unreachable for 10 s
     #[arg(long, value_name = "N", value_parser = whole)]
     requests: Option<u64>,
     /// Run this long before measuring

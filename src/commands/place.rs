@@ -202,7 +202,7 @@ impl From<ApplyError> for CommandError {
                 Some(format!("run `rxlab --state-dir {state} undo {id}` first, or use that journal"))
             }
             ApplyError::Unreadable { subject: None, ref id, .. } => {
-                Some(format!("bring the file back, or give its values up: `rxlab undo --forget {id}`"))
+                Some(format!("bring back what is missing, or give its values up: `rxlab undo --forget {id}`"))
             }
             ApplyError::Unreadable { ref id, .. } => {
                 Some(format!("restore it by hand, then run `rxlab undo --forget {id}`"))
@@ -226,7 +226,7 @@ pub(super) fn warn(unreadable: &[Unreadable]) {
         let hint = if readable.is_some() {
             format!("restore the values of its `before` fields by hand, then run `rxlab undo --forget {id}`")
         } else {
-            format!("bring the file back, or give its values up: `rxlab undo --forget {id}`")
+            format!("bring back what is missing, or give its values up: `rxlab undo --forget {id}`")
         };
         let _ = writeln!(output::stderr(), "  hint: {hint}");
     }

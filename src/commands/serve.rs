@@ -26,10 +26,10 @@ use rxlab_faces::web::{self, Access, Hub};
 
 /// Show the live views and the trials in a browser
 ///
-/// The page has the views of `rxlab top` for the last ten minutes, what `rxlab record` has recorded, and the trials while
-/// they run. It changes nothing. On an address that other machines can reach, requests need a token: the one in the file
-/// `rxlab-token` of the unit's credentials, or RXLAB_TOKEN, or one that is chosen and printed. The connection is not
-/// encrypted: use an SSH tunnel where others can listen.
+/// The page has the views of `rxlab top` for the last 600 intervals (ten minutes by default), what `rxlab record` has
+/// recorded, and the trials while they run. It changes nothing. On an address that other machines can reach, requests
+/// need a token: the one in the file `rxlab-token` of the unit's credentials, or RXLAB_TOKEN, or a random one, which
+/// is printed. The connection is not encrypted: use an SSH tunnel where others can listen.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address and port; port 0 lets the kernel choose, - is a listening socket on standard input
@@ -38,7 +38,7 @@ pub struct Args {
     /// Length of an interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = sample_time)]
     every: Duration,
-    /// Token that requests need; without it, one is chosen if other machines can reach the address
+    /// Token that requests need; without it, one is generated if other machines can reach the address
     #[arg(long, value_name = "TOKEN", env = "RXLAB_TOKEN", hide_env_values = true)]
     token: Option<String>,
     #[command(flatten)]
@@ -111,17 +111,17 @@ fn token(args: &Args, address: SocketAddr, credential: Option<String>) -> Result
     let is_valid = |token: &str| token.len() >= 8 && token.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match args.token.clone().or(credential) {
         Some(token) if is_valid(&token) => Ok((Some(token), false)),
-        Some(_) => Err(CommandError::usage("invalid token: at least 8 letters and digits")),
+        Some(_) => Err(CommandError::usage("invalid token: must be at least 8 letters and digits")),
         None if address.ip().is_loopback() => Ok((None, false)),
         // It would be printed into the log of the unit.
-        None if std::env::var_os("JOURNAL_STREAM").is_some() => Err(CommandError::usage(format!(
-            "{address} is reached by other machines, and the unit has no token"
-        ))
-        .hint(format!("LoadCredential={CREDENTIAL}:/etc/rxlab/token in a drop-in of the unit"))),
+        None if std::env::var_os("JOURNAL_STREAM").is_some() => {
+            Err(CommandError::usage(format!("other machines can reach {address}, and the unit has no token"))
+                .hint(format!("LoadCredential={CREDENTIAL}:/etc/rxlab/token in a drop-in of the unit")))
+        }
         None => {
             let mut bytes = [0_u8; 16];
             getrandom(&mut bytes, GetRandomFlags::empty())
-                .map_err(|errno| CommandError::failed(format!("cannot choose a token: {errno}")))?;
+                .map_err(|errno| CommandError::failed(format!("cannot generate a token: {errno}")))?;
             Ok((Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()), true))
         }
     }

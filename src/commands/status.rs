@@ -21,8 +21,8 @@ use rxlab_trial::schedule::Scheduled;
 
 /// Show what is applied, what drifted and who probably did it, and the time left to a deadline
 ///
-/// Exit code 1 when a value is no longer what was set, a transaction is unfinished or overdue, or a scheduled checkpoint
-/// was missed or failed.
+/// Exit code 1 when a value is no longer what was set, a transaction is unfinished, overdue or unreadable, or a scheduled
+/// checkpoint was missed or failed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -20,9 +20,9 @@ use rxlab_trial::store::TrialDir;
 /// Find the best setting of the receive path on this machine's traffic, and keep it only if it is proven to help
 ///
 /// Samples the machine, says what limits it, and ends there if no setting can change that. Otherwise it shows what it would
-/// try and asks; tries the candidates in turn, for less than a second each time; compares the best with the unchanged
-/// machine in a trial of its own; and sets it, until `rxlab confirm` keeps it. At any other end, after Ctrl-C or a kill,
-/// the machine is as it was. docs/tune.md has the details.
+/// try and asks; tries the candidates in turn, for about a second or less each time; compares the best with the unchanged
+/// machine in a trial of its own; and sets it, but reverts it unless `rxlab confirm` comes in time. At any other end, even
+/// Ctrl-C or a kill, the machine is as it was. docs/tune.md has the details.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Interface to tune [default: the one that receives most]
@@ -31,16 +31,16 @@ pub struct Args {
     /// The interface, as with --nic
     #[arg(value_name = "NIC", conflicts_with_all = ["nic", "resume"])]
     interface: Option<NicName>,
-    /// What to improve [default: packets that get through if a CPU is full or packets are lost, else the time they take]
+    /// What to improve [default: packets that get through if a CPU is full or packets are lost, else CPU time]
     #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "resume")]
     goal: Option<Goal>,
-    /// Time that all of it may take: fewer candidates or comparisons fit into a short one
+    /// Time limit for the whole run; a shorter one has room for fewer candidates or comparisons
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     time: Option<Duration>,
     /// Also try what interrupts traffic, such as other numbers of queues
     #[arg(long, conflicts_with = "resume")]
     allow_reset: bool,
-    /// Stop after what would be tried
+    /// Print what would be tried, and stop
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// Do not ask before it begins
@@ -52,21 +52,21 @@ pub struct Args {
     /// Keep what is proven to help without a confirmation
     #[arg(long, conflicts_with = "confirm")]
     keep: bool,
-    /// Send requests to this URL all the time: failures stop a candidate, and a higher latency stands against it
+    /// Send requests to this URL throughout: failures stop a candidate, and a higher latency counts against it
     #[arg(long, value_name = "URL", conflicts_with = "resume")]
     check: Option<Url>,
     #[command(flatten)]
     load: LoadFlags,
-    /// Length of the sample before
+    /// Length of the first sample
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = sample_time)]
     length: Duration,
     /// Seed of the random order
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Write the report of all of it as one HTML file
+    /// Write a report of the whole run as one HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Continue one that was interrupted or killed: the id of its last trial, as `rxlab trial list` shows it
+    /// Continue a run that was interrupted or killed: the id of its last trial, as `rxlab trial list` shows it
     #[arg(long, value_name = "ID")]
     resume: Option<String>,
     #[command(flatten)]

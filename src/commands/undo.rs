@@ -163,7 +163,7 @@ fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result {
         }
     }
     for Waiting { id, behind } in waiting {
-        writeln!(out, "transaction {id}: waits until {behind}, which has the same values, is reverted")?;
+        writeln!(out, "transaction {id}: waits until {behind}, which changed the same values, is reverted")?;
     }
     if is_rehearsal && !undone.is_empty() {
         writeln!(out, "nothing was changed")?;
@@ -184,19 +184,17 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
         Outcome::Restored => format!("back to {original}"),
         Outcome::Altered { kept } => format!("set back to {original}, but the kernel kept {kept}"),
         Outcome::Drift { live, fresh: false } => format!(
-            "left alone: another program changed it to {live} (it was {original} before and {} after the change)",
+            "left alone: it has since been changed to {live} (it was {original} before and {} after the change)",
             undone.wanted
         ),
         Outcome::Drift { live, fresh: true } => {
             format!("left alone: it is {live}, which the kernel gives a new queue, and was {original} before")
         }
-        Outcome::RestoredInPart { restored, left } => format!(
-            "restored in part: {}; left alone, changed by another program: {}",
-            parts(restored),
-            parts(left)
-        ),
+        Outcome::RestoredInPart { restored, left } => {
+            format!("restored in part: {}; left alone, changed since: {}", parts(restored), parts(left))
+        }
         Outcome::Away => {
-            format!("the queue does not exist now; {original} is set once it does, by another undo")
+            format!("the queue does not exist now; another `rxlab undo` sets {original} once it does")
         }
         Outcome::Gone if undone.trouble => format!("the device is gone (the value was {original})"),
         Outcome::Gone => "gone, and its value with it".to_owned(),

@@ -69,7 +69,7 @@ fn foreign_changes_are_reported_and_kept() {
     tree.rxlab(&["status"]).says(1, "rps eth0/rx-0 = 2-3  (was off)  DRIFTED: it is 5 now");
     tree.rxlab(&["undo"]).says_all(
         4,
-        &["rps eth0/rx-0: left alone: another program changed it to 5", "rps eth0/rx-1: back to off"],
+        &["rps eth0/rx-0: left alone: it has since been changed to 5", "rps eth0/rx-1: back to off"],
     );
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("20".into(), "0".into()));
     assert_eq!(tree.rxlab(&["undo"]).said(), (0, "nothing to undo\n".into()));
@@ -84,7 +84,7 @@ fn a_dry_run_of_undo_lists_what_it_would_restore() {
         4,
         &[
             "rps eth0/rx-0: would go back to off (rxlab set 2-3)",
-            "rps eth0/rx-1: would be left alone: another program changed it to 5",
+            "rps eth0/rx-1: would be left alone: it has since been changed to 5",
         ],
     );
     assert!(text.ends_with("nothing was changed\n"), "{text}");

@@ -201,7 +201,7 @@ fn a_watch_prints_changes_and_nothing_else() {
     let id = tree.store().open_ids().expect("listed").remove(1);
     watch.wait_for(&format!("transaction {id}  applied"));
     tree.rxlab(&["undo", "--last"]).exits(0);
-    watch.wait_for(&format!("transaction {id}  reverted, no longer open"));
+    watch.wait_for(&format!("transaction {id}  no longer listed: reverted, given up or unreadable"));
     assert_eq!(watch.end(), (0, Vec::new()));
 }
 

@@ -211,7 +211,7 @@ fn a_queue_that_went_and_came_back() {
     set_mask(server, "srv0", 1, "2");
     world.apply("rps srv0/rx-1 = 0-1");
     channels(1);
-    world.rxlab(&["undo"]).says(4, "the queue does not exist now; 1 is set once it does");
+    world.rxlab(&["undo"]).says(4, "the queue does not exist now; another `rxlab undo` sets 1");
     assert!(world.has_open());
     channels(2);
     assert_eq!(mask(server, "srv0", 1), "0", "a new queue has no mask");

@@ -273,7 +273,7 @@ fn the_notice_says_what_was_done_with_each_value() {
     wait_for("the notice", || std::fs::read_dir(&notices).is_ok_and(|mut all| all.next().is_some()));
     let text = one_line(&scene.rxlab(&["status"]).exits(1));
     assert!(text.contains("was not confirmed in time and was not reverted: 1 value left"), "{text}");
-    assert!(text.contains("rps srv0/rx-0: left alone: another program changed it to 1"), "{text}");
+    assert!(text.contains("rps srv0/rx-0: left alone: it has since been changed to 1"), "{text}");
     scene.rxlab(&["status"]).exits(0);
 }
 

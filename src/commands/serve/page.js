@@ -243,7 +243,7 @@ function standing(value) {
   switch (value.live) {
     case "kept": return "kept";
     case "original": return "back at its original value";
-    case "drifted": return `changed by another program to ${value.value}`;
+    case "drifted": return `changed to ${value.value} since`;
     case "covered": return `set again by ${value.by}`;
     case "gone": return "gone with its device";
     default: return "unknown";

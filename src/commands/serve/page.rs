@@ -26,7 +26,7 @@ pub(super) fn answer<'a>(
 ) -> Response<'a> {
     let response = match access.check(request) {
         Err(Denied::Host) => Response::text(421, "use a literal address, or localhost, in the URL"),
-        Err(Denied::Site) => Response::text(403, "requests of other sites are refused"),
+        Err(Denied::Site) => Response::text(403, "requests from other sites are refused"),
         Err(Denied::Token) => Response::text(401, "the token is missing: open /?token=TOKEN"),
         Ok(()) => match (access.cookie(request), request.path.as_str()) {
             // Out of the address bar and of the history.

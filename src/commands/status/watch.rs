@@ -51,7 +51,9 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
 fn in_one_line(news: &News) -> String {
     match news {
         News::Transaction { id, state } => format!("transaction {id}  {}", standing(state)),
-        News::Closed { id } => format!("transaction {id}  reverted, no longer open"),
+        News::Closed { id } => {
+            format!("transaction {id}  no longer listed: reverted, given up or unreadable")
+        }
         News::Value { id, knob, target, wanted, live, suspects } => {
             let who =
                 if asks_who(live, suspects) { format!("; {}", in_words(suspects)) } else { String::new() };

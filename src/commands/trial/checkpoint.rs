@@ -22,7 +22,7 @@ use rxlab_trial::store::TrialDir;
 
 /// Measure again under the load of a past trial, and say whether its settings and its effect still hold
 ///
-/// Nothing is changed. `--at` schedules checkpoints for later times, also across reboots; `rxlab trial show` lists all of
+/// Nothing is changed. `--at` schedules checkpoints for later times, even across reboots; `rxlab trial show` lists all of
 /// a trial, and `rxlab status` those that are waiting or failed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -91,7 +91,7 @@ struct Flags {
     /// Shortest slot that the sample may choose, down to 100ms [default: 500ms]; give a --washout as short
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "measure")]
     shortest: Option<Duration>,
-    /// Decide as well as possible within this time, sample included, and say before what that can show
+    /// Decide as well as possible within this time, sample included, and say beforehand what that can show
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["pairs", "calibration"])]
     time: Option<Duration>,
     /// Differences below this share do not matter

@@ -183,7 +183,7 @@ fn journals_and_snapshots_do_not_control_the_terminal() {
         clean(|| tree.command(&[format, &["export", "--to", "sh"]].concat()));
     }
     let undone = clean(|| tree.command(&["undo"]));
-    assert!(undone.contains("left alone: another program changed it to"), "{undone}");
+    assert!(undone.contains("left alone: it has since been changed to"), "{undone}");
     clean(|| tree.command(&["--json", "undo"]));
     let journal = std::fs::read_dir(tree.state().join("journal")).expect("a journal");
     for entry in journal.flatten().filter(|entry| entry.path().is_file()) {
