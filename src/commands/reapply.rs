@@ -14,7 +14,7 @@ use rxlab_faces::report::text::{clean, paragraph};
 use rxlab_path::model::Model;
 use rxlab_sys::Host;
 
-/// Reapply values that another program has changed: only values that rxlab set and that are still applied
+/// Set applied values again where another program has changed them
 ///
 /// Leaves alone a value that a newer transaction has set. `rxlab undo` still restores the value
 /// before the first change. `rxlab status` shows who probably changed a value.
