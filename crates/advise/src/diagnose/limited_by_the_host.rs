@@ -177,7 +177,7 @@ mod tests {
         assert!(found.remedy.contains("larger packets") && found.plans.is_empty(), "{found:?}");
         let remedy = |statistic| host(statistic, 5.0).finding(&RULE).remedy;
         assert!(remedy("conntrack_allowance_exceeded").contains("need no tracking"));
-        assert!(remedy("linklocal_allowance_exceeded").contains("local cache"));
+        assert!(remedy("linklocal_allowance_exceeded").contains("local DNS cache"));
         assert!(remedy("bw_out_allowance_exceeded").contains("less traffic"));
         assert!(remedy("rx-hw-drop-ratelimits").contains("larger packets"), "of any driver");
         let both = host("bw_in_allowance_exceeded", 3.0).limited("eth0", "pps_allowance_exceeded", 9.0);

@@ -47,8 +47,8 @@ pub(super) static RMEM_MAX: FileKnob = FileKnob::new(
         since: "2.6.12 or before",
         lost: NOTHING,
         beware: "It has no effect on programs that do not ask, and none on open sockets. The kernel doubles what a program \
-                 asks for. TCP adapts its own buffers up to net.ipv4.tcp_rmem. One value for all network namespaces; others \
-                 than the initial one cannot change it.",
+                 asks for. TCP adapts its own buffers up to net.ipv4.tcp_rmem. One value for all network namespaces, \
+                 which only the initial one can change.",
     },
     At::Host(|model| exists(&model.settings.rmem_max)),
     Value::Number(1..=INT_MAX, OUTSIDE),

@@ -26,7 +26,7 @@ fn a_time_has_room_for_pairs_or_is_refused() {
         text("time = \"20s\""),
         "[design] time = 20s: has room for 7 pairs, and a trial decides at 9 or more"
     );
-    assert!(text("time = \"60s\"\npairs = 12").contains("time: ends a trial in pairs"));
+    assert!(text("time = \"60s\"\npairs = 12").contains("time: only for a trial in pairs"));
     assert!(text("shortest = \"50ms\"").contains("shortest: must be 100ms to 4s"));
     assert!(with("time = \"20s\"\nshortest = \"100ms\"\nwashout = \"50ms\"").is_ok());
 }
