@@ -421,8 +421,8 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             );
         }
         None if irq_cpus(queue, model, rates).is_empty() => format!(
-            "no RPS: packets of {name} are processed where their interrupts land, probably here (inferred: which these are is \
-             not known)"
+            "no RPS: packets of {name} are processed where their interrupts land, probably here (inferred: it is not known \
+             which)"
         ),
         None => format!("no RPS: every packet of {name}/rx-{index} is processed where its interrupt lands"),
         Some(mask) if irq_cpus(queue, model, rates).contains(cpu) && !mask.contains(cpu) => {
