@@ -13,8 +13,8 @@ use std::sync::LazyLock;
 
 use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
-pub(crate) use losses::kind as loss_kind;
-pub use losses::{LOSSES, Loss, LossKind};
+pub use losses::{LOSSES, Loss, LossKind, kind as loss_kind};
+pub(crate) use losses::{OF_DRIVER, counted_as as loss_counted_as};
 pub use table::DRIVERS;
 
 /// One driver.

@@ -21,6 +21,9 @@ use rxlab_base::units::NicName;
 pub struct Ledger {
     /// Counters that grew, from the wire to the program.
     pub lines: Vec<Line>,
+    /// Statistics of drivers that grew and are losses by their name, if it is not known what they count; no losses here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unclear: Vec<Line>,
     /// Sources that were not read.
     pub unread: Vec<Unread>,
     /// Lost packets and connections per second, each counted once: a lower bound, because several counters may have the
@@ -55,7 +58,7 @@ pub enum Verdict {
     Lost(f64),
     /// Every source was read, and none grew.
     None,
-    /// What was read did not grow.
+    /// What was read and is understood did not grow.
     Unknown,
 }
 
@@ -65,6 +68,9 @@ const HANDING_OVER: [&str; 4] = ["veth", "netkit", "tun", "ifb"];
 
 /// Reasons in text.
 const REASONS: usize = 5;
+
+/// The counters of an interface's queues, added up.
+const QUEUES: &str = "drops of its queues";
 
 impl Ledger {
     /// The ledger of the interfaces in `model`, which must be of the same machine as the rates.
@@ -92,6 +98,11 @@ impl Ledger {
             source: format!("{counter} of {}", named(&nics)),
             why: "missing".to_owned(),
         }));
+        let statistics = model.nics.iter().filter_map(|nic| {
+            let why = rates.nic(&nic.name)?.unread.clone()?;
+            Some(Unread { stage: Stage::Device, source: format!("ethtool -S of {}", nic.name), why })
+        });
+        ledger.unread.extend(statistics);
         ledger.line(Stage::Backlog, None, "softnet_stat dropped", backlog, true);
         let gap = rates.gaps.iter().find_map(|gap| gap.strip_prefix("packets by CPU: "));
         if let Some(why) = gap.or(rates.cpus.is_empty().then_some("no CPU was counted")) {
@@ -116,15 +127,21 @@ impl Ledger {
     }
 
     fn add_interface(&mut self, nic: &Nic, counted: &NicRates) {
-        for (counter, rate) in &counted.losses {
+        for (counter, rate) in counted.losses.iter().filter(|(_, rate)| **rate > 0.0) {
             if counter == "tx_dropped" && !hands_over(nic) {
                 continue;
             }
-            let is_loss = loss_kind(counter) != Some(LossKind::Allocation);
-            self.line(stage(nic, counter), Some(&nic.name), counter, *rate, is_loss);
+            let stage = stage(nic, counter);
+            if stage == Stage::Device && loss_kind(counter) == Some(LossKind::Unclear) {
+                let (nic, counter) = (Some(nic.name.clone()), counter.clone());
+                let line = Line { stage, nic, counter, per_second: *rate, is_loss: false };
+                self.unclear.push(line);
+                continue;
+            }
+            self.line(stage, Some(&nic.name), counter, *rate, stage != Stage::Device || is_lost(counter));
         }
         let queues = counted.queue_drops.values().sum();
-        self.line(Stage::Device, Some(&nic.name), "drops of its queues", queues, true);
+        self.line(Stage::Device, Some(&nic.name), QUEUES, queues, true);
     }
 
     /// Adds what is lost behind the backlogs, and returns its sum.
@@ -184,14 +201,14 @@ impl Ledger {
     pub fn verdict(&self) -> Verdict {
         if self.per_second > 0.0 {
             Verdict::Lost(self.per_second)
-        } else if self.unread.is_empty() {
+        } else if self.unread.is_empty() && self.unclear.is_empty() {
             Verdict::None
         } else {
             Verdict::Unknown
         }
     }
 
-    /// `12 drops/s`, `no drops`, `no drops counted`: the last if a source was not read.
+    /// `12 drops/s`, `no drops`, `no drops counted`: the last if a source was not read, or is not understood.
     pub fn in_words(&self) -> String {
         match self.verdict() {
             Verdict::Lost(rate) => format!("{} drops/s", count(rate)),
@@ -200,7 +217,8 @@ impl Ledger {
         }
     }
 
-    /// Sources that were not read, one line for each stage: `drops at sockets: /proc/net/snmp (missing)`.
+    /// Sources that were not read, one line for each stage: `drops at sockets: /proc/net/snmp (missing)`; and what is not
+    /// understood of the others.
     pub fn gaps(&self) -> Vec<String> {
         let mut stages: BTreeMap<Stage, Vec<String>> = BTreeMap::new();
         for Unread { stage, source, why } in &self.unread {
@@ -213,7 +231,15 @@ impl Ledger {
             Fact::Known(_) | Fact::NotAsked => None,
             absent => Some(format!("drops: reasons of the kernel not counted: {}", reason(absent))),
         };
-        stages.into_iter().map(line).chain(reasons).collect()
+        let unclear = self.unclear.iter().map(|line| {
+            let nic = line.nic.as_ref().map_or("", |nic| nic.as_str());
+            let rate = count(line.per_second);
+            format!(
+                "drops, {}: {nic} {} rises by {rate}/s, its meaning is not known",
+                line.stage, line.counter
+            )
+        });
+        stages.into_iter().map(line).chain(unclear).chain(reasons).collect()
     }
 
     /// Counters that grew, one line for each stage: `socket: UdpRcvbufErrors 900/s`.
@@ -230,17 +256,31 @@ impl Ledger {
     }
 }
 
+/// True for a counter of a device each of which is a lost packet.
+fn is_lost(counter: &str) -> bool {
+    matches!(loss_kind(counter), Some(LossKind::Ring | LossKind::Device))
+}
+
+/// What a device lost, by counter: those that grew, most first.
+pub fn counted_by_device<'a>(nic: &Nic, counted: &'a NicRates) -> Vec<(&'a str, f64)> {
+    let own = counted.losses.iter().map(|(counter, rate)| (counter.as_str(), *rate));
+    let own = own.filter(|(name, rate)| *rate > 0.0 && stage(nic, name) == Stage::Device && is_lost(name));
+    let queues = (QUEUES, counted.queue_drops.values().sum());
+    let mut grew: Vec<(&str, f64)> = own.chain(Some(queues).filter(|(_, rate)| *rate > 0.0)).collect();
+    grew.sort_by(|a, b| b.1.total_cmp(&a.1));
+    grew
+}
+
 /// Packets/s that a device lost: the largest of its counters, as several may have the same packet.
 fn by_device(nic: &Nic, counted: &NicRates) -> f64 {
-    let own = counted.losses.iter().filter(|(counter, _)| {
-        stage(nic, counter) == Stage::Device && loss_kind(counter) != Some(LossKind::Allocation)
-    });
-    own.map(|(_, rate)| *rate).fold(counted.queue_drops.values().sum(), f64::max)
+    counted_by_device(nic, counted).first().map_or(0.0, |(_, rate)| *rate)
 }
 
 /// Packets/s that an interface dropped, and nothing else accounts for.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Dropped {
+    /// By its device, other than for lack of a buffer in the ring.
+    pub device: f64,
     /// Of those that it received.
     pub received: f64,
     /// Of those that it sent to its other end on this machine.
@@ -252,7 +292,7 @@ pub fn dropped(nic: &Nic, rates: &Rates) -> Dropped {
     let Some(counted) = rates.nic(&nic.name) else { return Dropped::default() };
     let own = by_interface(nic, counted, by_device(nic, counted));
     let rest = |dropped: f64| (dropped - backlog(rates)).max(0.0);
-    Dropped { received: rest(own.received), sent: rest(own.sent) }
+    Dropped { received: rest(own.received), sent: rest(own.sent), ..own }
 }
 
 fn backlog(rates: &Rates) -> f64 {
@@ -262,7 +302,8 @@ fn backlog(rates: &Rates) -> f64 {
 fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64) -> Dropped {
     let rate = |counter| counted.losses.get(counter).copied().unwrap_or_default();
     let sent = if hands_over(nic) { rate("tx_dropped") } else { 0.0 };
-    Dropped { received: (rate("rx_dropped") - by_device).max(0.0), sent }
+    let device = (by_device - counted.rx_missed).max(0.0);
+    Dropped { device, received: (rate("rx_dropped") - by_device).max(0.0), sent }
 }
 
 fn expected(nic: &Nic) -> impl Iterator<Item = &'static str> {
@@ -368,6 +409,33 @@ mod tests {
         assert_eq!((sign.verdict(), counters(&sign)), (Verdict::None, vec!["early_drop"]));
         let alloc = ledger(host().counted("eth0", "alloc_rx_page_failed", 9.0));
         assert_eq!((alloc.verdict(), counters(&alloc)), (Verdict::None, vec!["alloc_rx_page_failed"]));
+    }
+
+    /// Drivers have more names for losses than any table.
+    #[test]
+    fn a_statistic_that_sounds_like_a_loss_is_one_or_not_known() {
+        let counted = |counter, rate| ledger(host().counted("eth0", counter, rate));
+        for counter in
+            ["rxq#: rx_drops_no_frags", "[hw] rx nobuffer discards", "rx_discard", "mmc_rx_fifo_overflow"]
+        {
+            let lost = counted(counter, 700.0);
+            assert_eq!((lost.in_words().as_str(), counters(&lost)), ("700 drops/s", vec![counter]));
+        }
+        let unclear = counted("rx_new_word_drops", 700.0);
+        assert_eq!((unclear.verdict(), counters(&unclear)), (Verdict::Unknown, vec![]));
+        assert_eq!(
+            unclear.gaps(),
+            ["drops, device: eth0 rx_new_word_drops rises by 700/s, its meaning is not known"]
+        );
+        assert_eq!(counted("rx_new_word_drops", 0.0).verdict(), Verdict::None, "it does not move");
+        let both = host().counted("eth0", "rx_discard", 700.0).dropped("eth0", 700.0);
+        assert_eq!(ledger(both).per_second, 700.0, "in rx_dropped as well");
+        let unread =
+            host().nic_rates("eth0", |rates| rates.unread = Some("2 statistics, expected 1".to_owned()));
+        assert_eq!(
+            ledger(unread).gaps(),
+            ["drops, device: not read: ethtool -S of eth0 (2 statistics, expected 1)"]
+        );
     }
 
     #[test]

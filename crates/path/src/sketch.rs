@@ -169,6 +169,7 @@ impl Sketch {
             rx_dropped: 0.0,
             rx_missed: 0.0,
             losses: losses.collect(),
+            unread: None,
             queues: BTreeMap::new(),
             limited: BTreeMap::new(),
             queue_drops: BTreeMap::new(),

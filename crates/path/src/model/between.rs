@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::rates::{CpuRates, IrqRates, NicRates, Rates};
-use crate::drivers::{LossKind, loss_kind};
+use crate::drivers::{LossKind, OF_DRIVER, loss_kind};
 use crate::sample::{Counters, Inventory, LossRates, NicCounters};
 use rxlab_base::parse::{InterruptLine, QueueCounters};
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName};
@@ -163,7 +163,13 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         let old = if reset { 0 } else { *before.losses.get(name)? };
         Some((name.clone(), now.checked_sub(old)? as f64 / seconds))
     });
-    let losses: BTreeMap<String, f64> = losses.collect();
+    let mut losses: BTreeMap<String, f64> = losses.collect();
+    // A driver that repeats a counter of the interface counts what the interface does.
+    let grew: Vec<String> =
+        losses.iter().filter(|(_, rate)| **rate > 0.0).map(|(name, _)| name.clone()).collect();
+    losses.retain(|name, _| {
+        name.strip_prefix(OF_DRIVER).is_none_or(|repeated| !grew.iter().any(|name| name == repeated))
+    });
     NicRates {
         name,
         rx_packets: rate(|c| c.rx_packets),
@@ -174,20 +180,15 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         // A driver may count the same loss as several: only the largest one is certain.
         rx_missed: losses
             .iter()
-            .filter(|(name, _)| is_of_ring(name))
+            .filter(|(name, rate)| **rate > 0.0 && loss_kind(name) == Some(LossKind::Ring))
             .map(|(_, rate)| *rate)
             .fold(0.0, f64::max),
         losses,
+        unread: before.unread.or_else(|| after.unread.clone()),
         queues: after.rx_queues.iter().filter_map(queue).collect(),
         limited: after.limited.iter().filter_map(limited).collect(),
         queue_drops: after.rx_queues.iter().filter_map(drops).collect(),
     }
-}
-
-/// True for a counter of packets without a buffer. A virtual interface has no ring, and its losses no such counter, other
-/// than FIFO errors.
-fn is_of_ring(counter: &str) -> bool {
-    matches!(counter, "rx_missed_errors" | "rx_fifo_errors") || loss_kind(counter) == Some(LossKind::Ring)
 }
 
 fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> Vec<IrqRates> {
@@ -461,6 +462,19 @@ mod tests {
         };
         assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_000, 50)).rx_missed, 40.0);
         assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_040, 50)).rx_missed, 40.0, "one loss in both");
+    }
+
+    #[test]
+    fn a_counter_that_the_driver_repeats_is_one() {
+        let nic = |interface: u64, driver: u64| {
+            let losses = [("rx_dropped", interface), ("ethtool -S rx_dropped", driver)];
+            let losses = losses.map(|(name, count)| (name.to_owned(), count)).into();
+            NicCounters { losses, ..NicCounters::default() }
+        };
+        let names = |before, after| nic_rates(1, before, after).losses.into_keys().collect::<Vec<_>>();
+        assert_eq!(names(nic(0, 0), nic(40, 41)), ["rx_dropped"]);
+        let only_the_driver = nic_rates(1, nic(0, 0), nic(0, 40)).losses;
+        assert_eq!((only_the_driver["rx_dropped"], only_the_driver["ethtool -S rx_dropped"]), (0.0, 40.0));
     }
 
     #[test]

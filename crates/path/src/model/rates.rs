@@ -213,6 +213,9 @@ pub struct NicRates {
     /// may count the same packets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub losses: BTreeMap<String, f64>,
+    /// The reason that the driver's own statistics could not be read, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
     /// Packets received by queue index, if the kernel reports it; queues that were missing at either end, or
     /// restarted counting, are left out.
     pub queues: BTreeMap<u32, f64>,

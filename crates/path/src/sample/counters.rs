@@ -114,8 +114,10 @@ pub struct NicCounters {
     /// Sum of `rx_dropped` and `rx_missed_errors`.
     pub rx_dropped: u64,
     /// Counters of losses that could be read, by name: those of the interface in `statistics/`, and of the driver's own
-    /// those that [`crate::drivers::LOSSES`] has.
+    /// those that count losses or may, by row ([`crate::drivers::LOSSES`]) or by the words of their name.
     pub losses: BTreeMap<String, u64>,
+    /// The reason that the driver's own statistics could not be read, if it has any.
+    pub unread: Option<String>,
     /// Counters of each receive queue by index, if the kernel or the driver reports them.
     pub rx_queues: BTreeMap<u32, parse::QueueCounters>,
     /// Packets that limits of the host delayed or dropped, by the name of the statistic; empty if not counted.
@@ -250,7 +252,7 @@ fn nic(
     virtuals: &VirtualNics,
     queues: &queue_counts::ByKernel,
 ) -> Option<NicCounters> {
-    let queue_counts::Counted { rx_queues, limited, losses: of_driver } =
+    let queue_counts::Counted { rx_queues, limited, losses: of_driver, unread } =
         queue_counts::counted(host, raw, queues);
     if let Some(row) = virtuals.get(raw) {
         let parse::NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets, tx_dropped } = *row;
@@ -263,6 +265,7 @@ fn nic(
             tx_bytes,
             rx_dropped,
             losses,
+            unread,
             rx_queues,
             limited,
         });
@@ -279,6 +282,7 @@ fn nic(
         tx_bytes: count("tx_bytes")?,
         rx_dropped,
         losses: losses.chain(of_driver).collect(),
+        unread,
         rx_queues,
         limited,
     })

@@ -129,9 +129,11 @@ pub(super) fn queue_statistics(
     }
     let driver = hardware.driver.known().map(|info| info.driver.as_str());
     asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names).map(|names| {
-        let limits = drivers::facts(driver).limits.iter().map(|(name, _)| *name);
-        let losses: Vec<&str> = drivers::LOSSES.iter().map(|loss| loss.name).chain(limits).collect();
-        QueueStatistics::new(drivers::statistics(driver), &names, rx_queues).with_losses(&losses, &names)
+        let counted_as = |name: &str| {
+            let limit = drivers::limit(driver, name).map(|_| name.to_owned());
+            limit.or_else(|| drivers::loss_counted_as(name))
+        };
+        QueueStatistics::new(drivers::statistics(driver), &names, rx_queues).with_losses(counted_as, &names)
     })
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{RawNic, read};
-use crate::drivers::{LOSSES, QUEUE_LIMITS};
+use super::{RawNic, read, reason};
+use crate::drivers::{QUEUE_LIMITS, limit};
 use rxlab_base::parse::{self, QueueCounters};
 use rxlab_base::units::{Direction, Fact};
 use rxlab_sys::{EthtoolGet, Host, Query};
@@ -20,6 +20,8 @@ pub(super) struct Counted {
     pub(super) limited: BTreeMap<String, u64>,
     /// Losses among the driver's own statistics, by name.
     pub(super) losses: BTreeMap<String, u64>,
+    /// The reason that the driver's own statistics could not be read, if it has any.
+    pub(super) unread: Option<String>,
 }
 
 /// Asks the kernel. Older ones and most virtual interfaces do not count by queue: then it is empty.
@@ -51,20 +53,37 @@ pub(super) fn counted(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> Counted
     counted
 }
 
-/// Adds counters among the driver's own statistics, those of receive queues if the kernel has none. None are added if the
-/// number of statistics changed since their names were read: then they cannot be matched.
+/// Adds counters among the driver's own statistics; those of receive queues that the kernel lacks. None are added if the number
+/// of statistics changed since their names were read: then they cannot be matched.
 fn by_driver(host: &dyn Host, raw: &RawNic, counted: &mut Counted) {
-    let places = raw.queue_statistics.known();
-    let places = places.filter(|places| !places.entries.is_empty() || !places.losses.is_empty());
-    let Some(places) = places else { return };
+    let places = match &raw.queue_statistics {
+        Fact::Known(places) if !places.entries.is_empty() || !places.losses.is_empty() => places,
+        Fact::Known(_) | Fact::NotAsked | Fact::Unsupported => return,
+        unread => return counted.unread = Some(reason(unread)),
+    };
     let query = Query::Ethtool(EthtoolGet::Stats, raw.name.clone());
-    let Fact::Known(values) = read::asked(host, &query, parse::ethtool::stats) else { return };
+    let values = match read::asked(host, &query, parse::ethtool::stats) {
+        Fact::Known(values) => values,
+        unread => return counted.unread = Some(reason(&unread)),
+    };
+    let lost = match places.lost(&values) {
+        Ok(lost) => lost,
+        Err(error) => return counted.unread = Some(error.to_string()),
+    };
+    let by_queue = places.counters(&values).unwrap_or_default();
     if counted.rx_queues.is_empty() {
-        counted.rx_queues = places.counters(&values).unwrap_or_default();
+        counted.rx_queues = by_queue;
+    } else {
+        for (queue, own) in by_queue {
+            if let Some(told) = counted.rx_queues.get_mut(&queue) {
+                told.drops = told.drops.or(own.drops);
+            }
+        }
     }
-    for (name, count) in places.lost(&values).unwrap_or_default() {
-        let is_loss = LOSSES.iter().any(|loss| loss.name == name);
-        let of = if is_loss { &mut counted.losses } else { &mut counted.limited };
+    let driver = raw.hardware.driver.known().map(|info| info.driver.as_str());
+    for (name, count) in lost {
+        let is_limit = limit(driver, &name).is_some();
+        let of = if is_limit { &mut counted.limited } else { &mut counted.losses };
         of.insert(name, count);
     }
 }
@@ -125,6 +144,36 @@ mod tests {
         assert_eq!(packets(counting(&[9, 8, 700], false)), [(0, 8, Some(700))]);
         assert_eq!(packets(counting(&[9, 8, 700], true)), [(0, 77, None)]);
         assert_eq!(packets(counting(&[9, 8, 700, 1], false)), [], "their number changed");
+    }
+
+    /// be2net: the names were in no row, and the machine lost nothing.
+    #[test]
+    fn losses_by_any_name() {
+        let names =
+            ["rx_crc_errors", "rxq0: rx_drops_no_frags", "rxq1: rx_drops_no_frags", "rx_new_word_drops"];
+        let counted = sampled("be2net", &names, &[9, 40, 2, 7], false);
+        let lost = |name: &str| counted.losses.get(name).copied();
+        assert_eq!(lost("rxq#: rx_drops_no_frags"), Some(42));
+        assert_eq!((lost("rx_new_word_drops"), lost("rx_crc_errors")), (Some(7), None));
+        let both = sampled("igb", &["rx_dropped"], &[70], false);
+        assert_eq!((both.losses["rx_dropped"], both.losses["ethtool -S rx_dropped"]), (9, 70));
+        assert_eq!(both.unread, None);
+    }
+
+    #[test]
+    fn statistics_that_do_not_match_are_unread() {
+        let counted = sampled("be2net", &["rx_drops_no_pbuf"], &[9, 40], false);
+        assert_eq!(counted.unread.as_deref(), Some("2 statistics, expected 1"));
+        assert_eq!(counted.losses.get("rx_drops_no_pbuf"), None);
+    }
+
+    /// The kernel counts the packets of a queue, and only the driver what it drops.
+    #[test]
+    fn drops_that_the_kernel_does_not_count_by_queue() {
+        let names = ["rx_queue_0_packets", "rx_queue_0_drops"];
+        let counted = sampled("igb", &names, &[8, 3], true);
+        assert_eq!((counted.rx_queues[&0].packets, counted.rx_queues[&0].drops), (77, Some(3)));
+        assert_eq!(counted.losses.len(), 2, "those of the interface: {:?}", counted.losses);
     }
 
     #[test]

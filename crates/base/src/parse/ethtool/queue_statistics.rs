@@ -30,8 +30,8 @@ pub struct QueueStatistics {
     pub total: usize,
     /// Those of the receive queues. Several of one queue with the same unit are added up.
     pub entries: Vec<QueueStatistic>,
-    /// Positions of statistics that count losses, and the pattern of their name. Those of one pattern are added up.
-    pub losses: Vec<(usize, &'static str)>,
+    /// Positions of statistics that count losses, and the name of the sum to which each belongs.
+    pub losses: Vec<(usize, String)>,
 }
 
 /// Names of the statistics of a receive queue. `#` in a name is the queue's number.
@@ -61,21 +61,21 @@ impl QueueStatistics {
         Self { total: names.len(), entries: entries.unwrap_or_default(), losses: Vec::new() }
     }
 
-    /// Adds the positions of losses: `patterns` are their names, in which `#` is a number.
+    /// Adds the positions of losses that no queue has: `counted_as` says to which sum a statistic belongs, if to any.
     #[must_use]
-    pub fn with_losses(self, patterns: &[&'static str], names: &[String]) -> Self {
-        let names = names.iter().enumerate();
-        let losses =
-            names.filter_map(|(at, name)| Some((at, *patterns.iter().find(|loss| fits(loss, name.trim()))?)));
-        Self { losses: losses.collect(), ..self }
+    pub fn with_losses(self, counted_as: impl Fn(&str) -> Option<String>, names: &[String]) -> Self {
+        let is_of_queue = |at: usize| self.entries.iter().any(|entry| entry.position == at);
+        let others = names.iter().enumerate().filter(|(at, _)| !is_of_queue(*at));
+        let losses = others.filter_map(|(at, name)| Some((at, counted_as(name.trim())?))).collect();
+        Self { losses, ..self }
     }
 
-    /// Counts of losses by the pattern of their name, from the statistics' values.
+    /// Counts of losses by the name of their sum, from the statistics' values.
     pub fn lost(&self, values: &[u64]) -> Result<BTreeMap<String, u64>, WireError> {
         self.check(values)?;
         let mut lost = BTreeMap::new();
         for (position, name) in &self.losses {
-            let sum: &mut u64 = lost.entry((*name).to_owned()).or_default();
+            let sum: &mut u64 = lost.entry(name.clone()).or_default();
             *sum = sum.wrapping_add(values.get(*position).copied().unwrap_or_default());
         }
         Ok(lost)
@@ -104,17 +104,6 @@ impl QueueStatistics {
             Some(QueueCounters { packets: packets?, bytes, drops, limited: None })
         };
         Ok(queues.into_iter().filter_map(|(queue, sums)| Some((queue, counters(sums)?))).collect())
-    }
-}
-
-/// True if a name is that of a pattern, with a number in place of its `#`.
-fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('#') {
-        None => name == pattern,
-        Some((before, after)) => {
-            let number = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
-            number.is_some_and(|number| digits::<u32>(number).is_some())
-        }
     }
 }
 
@@ -202,13 +191,21 @@ mod tests {
 
     #[test]
     fn losses_of_all_queues_are_added_up() {
-        let names = ["rx_overruns", "queue_0_rx_bad", "queue_1_rx_bad", "queue_x_rx_bad", "rx_packets"];
+        let names = ["rx_overruns", " rx0_bad", "rx1_bad", "rx_packets", "rx0_packets", "rx0_drops"];
         let names: Vec<String> = names.map(str::to_owned).into();
-        let patterns = ["rx_overruns", "queue_#_rx_bad"];
-        let statistics = QueueStatistics::new(&[], &names, 1).with_losses(&patterns, &names);
-        let lost = statistics.lost(&[7, 20, 3, 100, 1000]).expect("as many values");
-        assert_eq!(lost, [("rx_overruns".to_owned(), 7), ("queue_#_rx_bad".to_owned(), 23)].into());
-        assert!(statistics.lost(&[7]).is_err());
+        let counted_as = |name: &str| match name {
+            "rx_overruns" | "rx0_drops" => Some(name.to_owned()),
+            "rx0_bad" | "rx1_bad" => Some("rx#_bad".to_owned()),
+            _ => None,
+        };
+        let lost = |patterns: &[QueueNames]| {
+            let statistics = QueueStatistics::new(patterns, &names, 1).with_losses(counted_as, &names);
+            assert!(statistics.lost(&[7]).is_err());
+            let lost = statistics.lost(&[7, 20, 3, 1000, 900, 5]).expect("as many values");
+            lost.into_iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>()
+        };
+        assert_eq!(lost(&[]), ["rx#_bad 23", "rx0_drops 5", "rx_overruns 7"]);
+        assert_eq!(lost(&[NUMBERED]), ["rx#_bad 23", "rx_overruns 7"], "the queue has its drops");
     }
 
     #[test]
