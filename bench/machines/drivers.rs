@@ -89,7 +89,7 @@ fn in_table(name: &IrqName, bus: Bus, named: &Named<'_>) -> String {
         IrqNumber::FromLowest => named.queue + first.min(1),
         IrqNumber::Order => first + step * named.queue,
         IrqNumber::Block => named.queues + named.queue,
-        IrqNumber::All | IrqNumber::Unclear | IrqNumber::NoQueue => named.queue,
+        IrqNumber::All | IrqNumber::Cyclic | IrqNumber::Unclear | IrqNumber::NoQueue => named.queue,
     };
     let end = name.ending.replace('#', &number.to_string());
     let is_interface = |word: &str| word == "vif1.0" || word.starts_with("en") || word.starts_with("eth");

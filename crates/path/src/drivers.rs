@@ -42,6 +42,8 @@ pub struct Driver {
     /// False if it does not report which queue a packet came from (`skb_record_rx_queue`). The kernel then applies the RPS
     /// mask and the RFS table of rx-0 to the packets of every queue (`get_rps_cpu` in net/core/dev.c).
     pub records_queue: bool,
+    /// True if sysfs may show more queues than channels, none of which receives: of all others, each may.
+    pub has_spare_queues: bool,
     /// Statistics of a receive queue, those of newer versions first.
     pub statistics: &'static [QueueNames],
     /// Some names of its statistics with one receive queue, and what they count of the queue.
@@ -122,6 +124,8 @@ pub enum IrqNumber {
     /// Interrupts with a receive queue, counted from any number in any steps. The n-th is that of the n-th queue if there
     /// are as many as queues; otherwise some poll several, and the name does not say which.
     Order,
+    /// A receive queue, counted from 0. Further queues begin again with the first of the interrupts.
+    Cyclic,
     /// One of the blocks of which the first half are transmit queues, and the second half receive queues.
     Block,
     /// Every receive queue, whether the name has a number or not.
@@ -179,8 +183,6 @@ pub fn limit(driver: Option<&str>, statistic: &str) -> Option<Limit> {
 pub struct Channels {
     /// True if queues come and go while the link stays; others close the device and open it again.
     pub keep_link: bool,
-    /// True if more pairs of queues than channels are in use while an XDP program is attached.
-    pub grow_for_xdp: bool,
     /// Numbers of queues that the driver accepts while an XDP program is attached to it.
     pub xdp: XdpQueues,
 }
@@ -230,6 +232,7 @@ const UNKNOWN: Driver = Driver {
     spreads_irqs_on_hotplug: false,
     has_vmbus_channels: false,
     records_queue: true,
+    has_spare_queues: false,
     statistics: &[],
     statistics_example: &[],
     limits: &[],
@@ -237,7 +240,7 @@ const UNKNOWN: Driver = Driver {
     hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
     has_arfs: false,
     has_atr: false,
-    channels: Channels { keep_link: false, grow_for_xdp: false, xdp: XdpQueues::Free },
+    channels: Channels { keep_link: false, xdp: XdpQueues::Free },
     moderation: Moderation {
         adaptive_usecs: &[],
         only_spaces: false,

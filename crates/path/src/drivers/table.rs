@@ -4,7 +4,7 @@
 
 use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
-use super::IrqNumber::{All, Block, FromLowest, NoQueue, Order, Receive, Transmit, Unclear};
+use super::IrqNumber::{All, Block, Cyclic, FromLowest, NoQueue, Order, Receive, Transmit, Unclear};
 use super::Kind::{Failover, Pair, Paravirtual, VirtualFunction};
 use super::{
     Bare, Channels, Driver, Hash, IrqName, IrqNumber, Limit, Moderation, RssQueues, UNKNOWN, XdpQueues,
@@ -95,7 +95,7 @@ pub static DRIVERS: &[Driver] = &[
         ],
         // Seen with 6.1: the default table was reported, and the hypervisor did not know it.
         hash: Hash { may_lack_table: true, ..UNKNOWN.hash },
-        channels: Channels { keep_link: true, grow_for_xdp: true, xdp: XdpQueues::Fixed },
+        channels: Channels { keep_link: true, xdp: XdpQueues::Fixed },
         // VIRTIO_NET_F_NOTF_COAL.
         moderation: Moderation { may_be_missing: true, ..UNKNOWN.moderation },
         sources: &[
@@ -251,6 +251,8 @@ pub static DRIVERS: &[Driver] = &[
         // Representors have those of their function.
         shares_irqs: true,
         spans_functions: true,
+        // From 5.3 to 6.0 a second set for AF_XDP sockets, which receive from the channels of the first.
+        has_spare_queues: true,
         statistics: &[RX],
         statistics_example: &[
             ("rx_packets", OTHER),
@@ -263,7 +265,7 @@ pub static DRIVERS: &[Driver] = &[
         has_arfs: true,
         sources: &[
             "ethernet/mellanox/mlx5/core/pci_irq.c: irq_set_name, irq_sf_set_name",
-            "ethernet/mellanox/mlx5/core/en_main.c: mlx5e_open_channel",
+            "ethernet/mellanox/mlx5/core/en_main.c: mlx5e_open_channel, mlx5e_create_netdev (mlx5e_nch_2_num_rxqs)",
             "ethernet/mellanox/mlx5/core/en_stats.c: rq_stats_desc",
             "ethernet/mellanox/mlx5/core/en/tir.c: mlx5e_tir_builder_build_rss",
             "ethernet/mellanox/mlx5/core/en_arfs.c: mlx5e_rx_flow_steer",
@@ -704,8 +706,8 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["be2net"],
-        // A queue beyond the last interrupt starts with the first again, and is left without.
-        irqs: &[irq("eth0-q3", "-q#", Receive(0))],
+        // The default queue, which is no channel, comes after those of RSS and begins again.
+        irqs: &[irq("eth0-q3", "-q#", Cyclic)],
         statistics: &[QueueNames { packets: &["rxq#: rx_pkts"], bytes: &["rxq#: rx_bytes"], ..NO_NAMES }],
         statistics_example: &[
             ("rxq0: rx_bytes", BYTES),

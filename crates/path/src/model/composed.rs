@@ -101,6 +101,9 @@ const MACHINES: &[Machine] = &[
     pci("vmxnet3", 2, &["eth0-tx-0", "eth0-rx-1", "eth0-rx-2", "eth0-event-3"], &[41, 42]),
     pci("ena", 2, &["ena-mgmnt@pci:0000:04:00.0", "eth0-Tx-Rx-0", "eth0-Tx-Rx-1"], &[41, 42]),
     pci("be2net", 2, &["eth0-q0", "eth0-q1"], &[40, 41]),
+    // With the default queue; without the first interrupt, nothing says how many there are.
+    pci("be2net", 5, &["eth0-q0", "eth0-q1", "eth0-q2", "eth0-q3"], &[40, 41, 42, 43, 40]),
+    pci("be2net", 3, &["eth0-err", "eth0-q1", "eth0-q2"], &[0, 0, 0]),
     pci("enic", 2, &["eth0-rx-0", "eth0-rx-1", "eth0-tx-0", "eth0-err", "eth0-notify"], &[40, 41]),
     pci("qlcnic", 2, &["eth0-rx-0", "qlcnic", "eth0-tx-0"], &[0, 0]),
     pci("bna", 1, &["bna", "eth0 TXQ 0", "eth0 CQ 0", "eth0 CQ 1"], &[0]),

@@ -255,6 +255,8 @@ struct ByName {
     order: Vec<u32>,
     /// Those of queues that are counted from the lowest number.
     lowest: Option<u32>,
+    /// How many the queues take in turn; `None` if one is missing.
+    cycle: Option<u32>,
     first_block: Option<u32>,
     /// Those with the bare name of the device that belong to the queues, in their order.
     bare: Vec<IrqId>,
@@ -280,6 +282,12 @@ impl ByName {
                 _ => None,
             })
             .collect();
+        let cyclic: BTreeSet<u32> = serves()
+            .filter_map(|serves| match serves {
+                Serves::Cyclic(number) => Some(number),
+                _ => None,
+            })
+            .collect();
         let bare = found.iter().filter(|(.., serves)| *serves == Some(Serves::Device));
         let mut bare: Vec<IrqId> = bare.map(|(raw, ..)| raw.number).collect();
         // If others name their queue, one with the bare name is that of the link.
@@ -300,6 +308,7 @@ impl ByName {
             order: if is_ordered { order.into_iter().collect() } else { Vec::new() },
             // Fewer than queues: the others are elsewhere.
             lowest: lowest.iter().copied().min().filter(|_| lowest.len() >= rx.len()),
+            cycle: u32::try_from(cyclic.len()).ok().filter(|count| cyclic.iter().copied().eq(0..*count)),
             first_block: first_receiving(serves(), rx.len()),
             bare,
             for_all,
@@ -317,6 +326,10 @@ impl ByName {
             }
             Some(Serves::FromLowest(number)) => {
                 self.lowest.and_then(|lowest| number.checked_sub(lowest)).into_iter().collect()
+            }
+            Some(Serves::Cyclic(number)) => {
+                let cycle = self.cycle.filter(|cycle| *cycle > 0);
+                self.rx.iter().copied().filter(|rx| cycle.is_some_and(|cycle| rx % cycle == number)).collect()
             }
             Some(Serves::Order(number)) => at(self.order.iter().position(|other| *other == number)),
             Some(Serves::Block(block)) => {

@@ -15,6 +15,8 @@ pub(super) enum Serves {
     Order(u32),
     /// Queues from the lowest number ([`IrqNumber::FromLowest`]).
     FromLowest(u32),
+    /// Queues in turn, by the number of the first ([`IrqNumber::Cyclic`]).
+    Cyclic(u32),
     /// A block by number ([`IrqNumber::Block`]).
     Block(u32),
     /// Every receive queue.
@@ -43,6 +45,7 @@ pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
         },
         IrqNumber::FromLowest => Serves::FromLowest(first),
         IrqNumber::Order => Serves::Order(first),
+        IrqNumber::Cyclic => Serves::Cyclic(first),
         IrqNumber::Block => Serves::Block(first),
         IrqNumber::All => Serves::All,
         IrqNumber::Transmit(_) | IrqNumber::NoQueue => Serves::Other,
@@ -62,6 +65,7 @@ pub(super) fn sends(action: &str, driver: Option<&str>) -> Option<u32> {
 pub(super) fn receives(action: &str, driver: Option<&str>) -> Option<u32> {
     match numbers(without_address(action), driver)? {
         (IrqNumber::Receive(first), (number, _)) => number.checked_sub(first),
+        (IrqNumber::Cyclic, (number, _)) => Some(number),
         _ => None,
     }
 }
@@ -305,6 +309,7 @@ mod tests {
                 IrqNumber::FromLowest => (Serves::FromLowest(first), None),
                 IrqNumber::Transmit(from) => (Serves::Other, Some(first - from)),
                 IrqNumber::Order => (Serves::Order(first), None),
+                IrqNumber::Cyclic => (Serves::Cyclic(first), None),
                 IrqNumber::Block => (Serves::Block(first), None),
                 IrqNumber::All => (Serves::All, None),
                 IrqNumber::NoQueue => (Serves::Other, None),

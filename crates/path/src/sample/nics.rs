@@ -203,7 +203,7 @@ fn one(
     };
     let hardware = hardware::take(host, &name, known_driver, device.map(|_| function), in_full);
     let mut ids = queue_ids(host, &base);
-    if let Some(channels) = hardware.channels.known().filter(|_| !facts.channels.grow_for_xdp) {
+    if let Some(channels) = hardware.channels.known().filter(|_| facts.has_spare_queues) {
         let known = polled.zip(ifindex.known()).and_then(|(polled, ifindex)| polled.get(ifindex));
         without_surplus(&mut ids, host, &base, channels, known);
     }
@@ -281,10 +281,8 @@ fn queue_ids(host: &dyn Host, base: &str) -> Vec<QueueId> {
     ids
 }
 
-/// Removes queues beyond the number of channels, unless the kernel reports that they have a NAPI. sysfs shows
-/// as many queues as a driver may ever use: mlx5 from kernel 5.3 to 6.0 a second set for AF_XDP sockets, which
-/// receive from the channels of the first (mlx5e_nch_2_num_rxqs). Traffic classes multiply channels, so
-/// nothing is removed from an interface that has them.
+/// Removes queues beyond the number of channels, unless the kernel reports that they have a NAPI: for drivers that show more than
+/// may receive. Traffic classes multiply channels, so nothing is removed from an interface that has them.
 fn without_surplus(
     ids: &mut Vec<QueueId>,
     host: &dyn Host,
@@ -401,9 +399,16 @@ mod tests {
         assert_eq!(queues("mlx5_core", |host| host), (8, 8));
         let more = |host: RecordedHost| host.with(&format!("{base}/tx-8/traffic_class"), "0\n");
         assert_eq!(queues("mlx5_core", more), (8, 8), "sends through no channel");
-        assert_eq!(queues("virtio_net", |host| host), (16, 8), "XDP adds pairs that are no channels");
         let classes = |host: RecordedHost| host.with(&format!("{base}/tx-4/traffic_class"), "1\n");
-        assert_eq!(queues("ixgbe", classes), (16, 8), "each traffic class has these channels");
+        assert_eq!(queues("mlx5_core", classes), (16, 8), "each traffic class has these channels");
+    }
+
+    /// The default queue of be2net is no channel, and had most packets; XDP adds pairs to those of virtio_net.
+    #[test]
+    fn the_queues_of_other_drivers_are_those_of_sysfs() {
+        for driver in ["be2net", "virtio_net", "ixgbe", "no-such-driver"] {
+            assert_eq!(queues(driver, |host| host), (16, 8), "{driver}");
+        }
     }
 
     /// A container host has thousands of interfaces: the operations for one more are always the same.
