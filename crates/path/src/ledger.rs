@@ -258,7 +258,7 @@ impl Ledger {
 
 /// True for a counter of a device each of which is a lost packet.
 fn is_lost(counter: &str) -> bool {
-    matches!(loss_kind(counter), Some(LossKind::Ring | LossKind::Device))
+    loss_kind(counter).is_some_and(LossKind::is_lost)
 }
 
 /// What a device lost, by counter: those that grew, most first.

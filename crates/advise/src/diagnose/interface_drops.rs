@@ -1,13 +1,15 @@
-//! Packets that an interface dropped, and neither its ring nor a backlog accounts for.
+//! Packets that an interface or its device dropped, and neither its ring nor a backlog accounts for.
 
 use std::ops::RangeInclusive;
 
 use super::figures::{Evidence, Subject};
+use super::ring_overruns::{emptied_by, has_traffic, room_of};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, precise_percent};
+use rxlab_path::drivers::{LossKind, loss_kind};
 use rxlab_path::drop_reasons::{DropReasons, Reason, known};
-use rxlab_path::ledger::{Dropped, dropped};
-use rxlab_path::model::{Model, Nic, NicKind, Rates};
+use rxlab_path::ledger::{Dropped, counted_by_device, dropped};
+use rxlab_path::model::{Model, Nic, NicKind, NicRates, Rates};
 
 /// Drops per second from which they matter: `rx_dropped` also has frames that no protocol here takes (spanning tree, LLDP,
 /// VLANs that are not set up), of which a quiet network sends several per second.
@@ -24,19 +26,24 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does an interface drop packets that neither its ring nor a backlog lost?",
     fires: || {
         format!(
-            "an interface drops at least {} packets/s and {} of its packets (rx_dropped without those that the device had no \
-             buffer for, or that a full backlog dropped; tx_dropped of a veth or a tap, whose other end does not get them)",
+            "an interface drops at least {} packets/s and {} of its packets (what its device lost other than for lack of a \
+             buffer in the ring: rx_over_errors, the driver's own such as rx_discards_phy, drops of its queues; rx_dropped \
+             without those of the device, or that a full backlog dropped; tx_dropped of a veth or a tap, whose other end does \
+             not get them)",
             count(DROPS),
             precise_percent(PART)
         )
     },
     silent: "ring-overruns or backlog-drops reports them, or they are few: frames of a protocol that this machine does not \
              speak count as dropped",
-    evidence: "packets dropped and received per second, statistics of the driver that grew, the kernel's reasons",
-    cause: "The driver had no memory for a packet or refused it, a tunnel could not queue or decrypt it, nothing here takes \
-            its protocol or VLAN, or the other end of a veth or a tap was full.",
-    remedy: "Find the reason: `ethtool -S` of the interface, or `perf trace -a -e skb:kfree_skb`, which names it from kernel \
-             5.17 on. A tunnel drops what its CPU has no time for: spread its packets.",
+    evidence: "packets dropped and received per second, statistics of the driver that grew, the kernel's reasons, the CPU that \
+               empties the ring of a device that loses packets",
+    cause: "The device had no room for a packet or no buffer that it fits, the driver had no memory for it or refused it, a \
+            tunnel could not queue or decrypt it, nothing here takes its protocol or VLAN, or the other end of a veth or a tap \
+            was full.",
+    remedy: "What a statistic of the driver accounts for, the kernel never saw: look up the statistic. Otherwise find the \
+             reason: `ethtool -S` of the interface, or `perf trace -a -e skb:kfree_skb`, which names it from kernel 5.17 on. A \
+             tunnel drops what its CPU has no time for: spread its packets.",
     source: "include/uapi/linux/if_link.h (rx_dropped, tx_dropped); net/core/dev.c __netif_receive_skb_core, dev_get_stats; \
              net/core/gro_cells.c gro_cells_receive; drivers/net/veth.c veth_xmit; drivers/net/tun.c tun_net_xmit",
     check: Check::Nic(finding),
@@ -55,32 +62,56 @@ const EXPLAINS: RangeInclusive<f64> = 0.5..=2.0;
 const QUEUEING: [&str; 11] =
     ["vxlan", "geneve", "bareudp", "gre", "gretap", "ip6gre", "ip6gretap", "ipip", "sit", "ip6tnl", "macsec"];
 
+/// Where an interface loses packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    Device,
+    Received,
+    Sent,
+}
+
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let traffic = rates.nic(&nic.name)?;
-    let (name, Dropped { received, sent }) = (&nic.name, dropped(nic, rates));
-    let matters = |lost: f64, rest: f64| lost >= DROPS && lost >= PART * (lost + rest);
-    let is_sent = !matters(received, traffic.rx_packets);
-    let (lost, rest) = if is_sent { (sent, traffic.tx_packets) } else { (received, traffic.rx_packets) };
-    if !matters(lost, rest) {
-        return None;
-    }
-    let kind = nic.stack.kind.as_deref().unwrap_or_default();
+    let (name, Dropped { device, received, sent }) = (&nic.name, dropped(nic, rates));
+    let by_device = counted_by_device(nic, traffic);
+    let (by, all_of_device) = by_device.first().copied().unwrap_or_default();
+    // Of little traffic, ring-overruns says nothing.
+    let device = if has_traffic(traffic) { device } else { all_of_device };
+    let places = [
+        (Lost::Device, device, traffic.rx_packets),
+        (Lost::Received, received, traffic.rx_packets),
+        (Lost::Sent, sent, traffic.tx_packets),
+    ];
+    let mattering =
+        places.into_iter().filter(|(_, lost, rest)| *lost >= DROPS && *lost >= PART * (lost + rest));
+    let (place, lost, rest) = mattering.rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let is_sent = place == Lost::Sent;
     let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
-        let (counter, verb) = if is_sent { ("tx_dropped", "sent") } else { ("rx_dropped", "received") };
+        let (dropped, counter, verb) = match place {
+            Lost::Device => ("lost by the device", by, "received"),
+            Lost::Received => ("dropped", "rx_dropped", "received"),
+            Lost::Sent => ("dropped", "tx_dropped", "sent"),
+        };
         format!(
-            "{name}: {} packets/s dropped ({counter}), {} {verb}",
+            "{name}: {} packets/s {dropped} ({counter}), {} {verb}",
             seen.packets(counter, lost),
             seen.packets(if is_sent { "tx_packets" } else { "rx_packets" }, rest)
         )
     })];
-    let own = traffic.losses.iter().filter(|(counter, rate)| **rate > 0.0 && !counter.ends_with("x_dropped"));
+    let grew = traffic.losses.iter().map(|(counter, rate)| (counter.as_str(), *rate));
+    let grew = grew.filter(|(counter, rate)| *rate > 0.0 && !counter.ends_with("x_dropped"));
+    let own = grew.filter(|(counter, _)| place != Lost::Device || *counter != by);
     evidence.extend(own.map(|(counter, rate)| {
         Evidence::about(Subject::nic(nic), |seen| {
-            format!("{name}: {counter} {}/s", seen.packets(counter, *rate))
+            format!("{name}: {counter} {}/s", seen.packets(counter, rate))
         })
     }));
+    if place == Lost::Device {
+        evidence.extend(emptied_by(model, rates, nic));
+    }
+    let kind = nic.stack.kind.as_deref().unwrap_or_default();
     // What is received has reasons; what the other end does not take is freed there.
-    let freed = rates.drop_reasons.known().filter(|_| !is_sent);
+    let freed = rates.drop_reasons.known().filter(|_| place == Lost::Received);
     let per_second = |freed: &DropReasons| {
         let of_nic = freed.of_interface(name).into_iter();
         of_nic
@@ -102,6 +133,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let mut inspect = None;
     let (why, remedy) = if let Some(Reason { why, remedy: Some(remedy), .. }) = first {
         ((*why).to_owned(), *remedy)
+    } else if place == Lost::Device {
+        let why = format!(
+            "the device lost them before the host had them ({by}): no room of its own, no buffer of the host that they \
+             fit, or another reason that only its maker documents"
+        );
+        (why, if room_of(nic).is_some() { LARGER_RING } else { NO_LARGER_RING })
+    } else if let Some((why, remedy)) = by_driver(traffic, lost).filter(|_| !is_sent) {
+        (why, remedy)
     } else if is_sent && !nic.up {
         let why = "its other end is down, or no program has it open: nothing takes what is sent to it";
         (why.to_owned(), "set the other end up, or remove the route that leads there")
@@ -150,6 +189,30 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })
 }
 
+const LARGER_RING: &str = "look up the statistic in the driver's documentation; if buffers were missing, give the CPUs that empty \
+                           the rings more time, or make these larger (ethtool -G); flow control (ethtool -A) makes the sender \
+                           wait instead";
+
+const NO_LARGER_RING: &str = "look up the statistic in the driver's documentation; if buffers were missing, give the CPUs that \
+                              empty the rings more time; flow control (ethtool -A) makes the sender wait instead";
+
+/// The cause of drops that a statistic of the driver accounts for, other than those of the device, and the remedy.
+fn by_driver(traffic: &NicRates, lost: f64) -> Option<(String, &'static str)> {
+    let accounting = traffic.losses.iter().filter(|(_, rate)| EXPLAINS.contains(&(**rate / lost)));
+    let mut kinds = accounting.map(|(counter, _)| (counter, loss_kind(counter)));
+    kinds.find_map(|(counter, kind)| match kind? {
+        LossKind::Allocation => Some((
+            format!("the driver had no memory for buffers ({counter})"),
+            "free memory, or keep more of it free for interrupts (vm.min_free_kbytes)",
+        )),
+        LossKind::Unclear => Some((
+            format!("the driver counts as many as {counter}; what that means is not known to rxlab"),
+            "look up the statistic in the driver's documentation",
+        )),
+        LossKind::Ring | LossKind::Device | LossKind::Harmless => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::RULE;
@@ -181,7 +244,7 @@ mod tests {
         let queueing = virtual_one("vxlan").dropped("one0", 900.0).finding(&RULE);
         assert!(queueing.why.contains("netdev_max_backlog"), "{queueing:?}");
         let driver = host().dropped("eth0", 900.0).counted("eth0", "rx_drops", 500.0).finding(&RULE);
-        assert_eq!(driver.seen()[1], "eth0: rx_drops 500/s");
+        assert_eq!(driver.seen()[0], "eth0: 500 packets/s lost by the device (rx_drops), 60,000 received");
     }
 
     #[test]
@@ -228,6 +291,72 @@ mod tests {
         let down = sends("veth").edit("one0", |nic| nic.up = false).finding(&RULE);
         assert!(down.why.starts_with("its other end is down"), "{down:?}");
         sends("wireguard").silent(&RULE, "lost on the way out");
+    }
+
+    /// 20,000 of 120,000 packets/s were "nothing to do", whichever counter had them.
+    #[test]
+    fn what_the_device_loses_is_a_finding() {
+        let host = || host().traffic("eth0", 1e5);
+        for counter in
+            ["rx_discards_phy", "rx_over_errors", "rx_drops", "rx_bg#_frames_dropped", "rx_new_drops"]
+        {
+            let lost = host().counted("eth0", counter, 2e4);
+            if counter == "rx_new_drops" {
+                lost.silent(&RULE, "not known to be a loss");
+                continue;
+            }
+            let found = lost.finding(&RULE);
+            assert_eq!(found.title, "eth0 drops 20,000 packets/s (16.7 %)", "{counter}");
+            let seen = format!("eth0: 20,000 packets/s lost by the device ({counter}), 100,000 received");
+            assert_eq!(found.seen()[0], seen);
+            assert!(found.why.contains(counter) && found.inspect.is_none(), "{found:?}");
+        }
+        let queues = host().nic_rates("eth0", |rates| rates.queue_drops = [(0, 2e4)].into());
+        assert!(queues.finding(&RULE).why.contains("drops of its queues"));
+        let both = host().counted("eth0", "rx_drops", 2e4).dropped("eth0", 2e4).finding(&RULE);
+        assert!(both.title.contains("20,000") && both.why.contains("rx_drops"), "one loss in both: {both:?}");
+        let cpu = host().counted("eth0", "rx_drops", 2e4).receives(0, 0.95, 1e5).finding(&RULE);
+        assert!(
+            cpu.seen().last().is_some_and(|seen| seen.starts_with("CPU 0 (its interrupts): 95 %")),
+            "{cpu:?}"
+        );
+    }
+
+    /// A packet that the driver dropped has no reason of the kernel.
+    #[test]
+    fn what_a_statistic_of_the_driver_accounts_for() {
+        let counted =
+            |counter, rate| host().dropped("eth0", 900.0).counted("eth0", counter, rate).finding(&RULE);
+        let unclear = counted("rx_new_word_drops", 905.0);
+        assert!(
+            unclear.why.contains("as many as rx_new_word_drops") && unclear.inspect.is_none(),
+            "{unclear:?}"
+        );
+        let memory = counted("alloc_rx_buff_failed", 900.0);
+        assert!(
+            memory.why.contains("no memory for buffers") && memory.remedy.contains("min_free"),
+            "{memory:?}"
+        );
+        let few = counted("rx_new_word_drops", 90.0);
+        assert!(few.inspect.is_some(), "a tenth of them: {few:?}");
+    }
+
+    /// Whichever line of the ledger has it, a loss from which the thresholds matter is a finding.
+    #[test]
+    fn no_loss_of_an_interface_is_left_without_a_finding() {
+        let counters = rxlab_path::drivers::LOSSES.iter().filter(|loss| loss.kind.is_lost());
+        for counter in counters.map(|loss| loss.name).chain(["rx_dropped", "rx_any_drops", "q#_rx_dropped"]) {
+            for (packets, lost) in [(1e5, 2e4), (1e5, 150.0), (0.0, 50.0), (500.0, 20.0)] {
+                let (model, rates) = host().traffic("eth0", packets).counted("eth0", counter, lost).build();
+                let ledger = rxlab_path::ledger::Ledger::new(&model, &rates);
+                let found = diagnose(&model, &rates);
+                assert_eq!(
+                    ledger.per_second > 0.0,
+                    !found.is_empty(),
+                    "{counter}: {lost} of {packets}: {found:?}"
+                );
+            }
+        }
     }
 
     #[test]

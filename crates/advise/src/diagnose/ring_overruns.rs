@@ -7,8 +7,9 @@ use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text};
+use rxlab_base::parse::ethtool::Count;
 use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, nic_irq_cpus, receive_time};
-use rxlab_path::model::{CpuRates, Model, Nic, Rates};
+use rxlab_path::model::{CpuRates, Model, Nic, NicRates, Rates};
 
 /// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.
 const NOTICEABLE_LOSS: f64 = 1e-4;
@@ -67,6 +68,26 @@ pub(super) fn blame<'a>(model: &Model, rates: &'a Rates, nic: &Nic) -> (Option<&
     (hottest, blame)
 }
 
+/// The receive ring of a device that can be made larger.
+pub(super) fn room_of(nic: &Nic) -> Option<Count> {
+    nic.hardware.rings.known().and_then(|rings| rings.rx).filter(|ring| ring.now < ring.max)
+}
+
+/// Evidence of the time of the CPU that empties a device's rings: of several, the one with most receive time.
+pub(super) fn emptied_by(model: &Model, rates: &Rates, nic: &Nic) -> Option<Evidence> {
+    let cpu = blame(model, rates, nic).0?;
+    Some(Evidence::about(Subject::Cpu(cpu.cpu), |seen| {
+        format!(
+            "CPU {} (its interrupts): {} of its time in softirq, {} in processes, {} idle ({})",
+            cpu.cpu,
+            seen.percent("receive_time", receive_time(cpu)),
+            seen.percent("processing", processing(cpu)),
+            seen.percent("idle", cpu.idle),
+            seen.tier(rates)
+        )
+    }))
+}
+
 /// Entries/s of a device's CPUs into deep idle states from which these may be the reason of a loss: thousands.
 const ASLEEP: f64 = 1_000.0;
 
@@ -82,10 +103,13 @@ fn asleep(model: &Model, rates: &Rates, nic: &Nic) -> Option<Evidence> {
     }))
 }
 
+/// True if enough packets arrive for this rule.
+pub(super) fn has_traffic(rates: &NicRates) -> bool {
+    rates.rx_missed + rates.rx_packets >= TRAFFIC
+}
+
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let traffic = rates
-        .nic(&nic.name)
-        .filter(|traffic| traffic.rx_missed >= LOST && traffic.rx_missed + traffic.rx_packets >= TRAFFIC)?;
+    let traffic = rates.nic(&nic.name).filter(|traffic| has_traffic(traffic) && traffic.rx_missed >= LOST)?;
     let (lost, name) = (traffic.rx_missed, &nic.name);
     let part = lost / (lost + traffic.rx_packets);
     let (hottest, blame) = blame(model, rates, nic);
@@ -104,19 +128,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!("RX ring: {now} descriptors per queue, at most {max}")
         })
     }));
-    evidence.extend(hottest.map(|cpu| {
-        Evidence::about(Subject::Cpu(cpu.cpu), |seen| {
-            format!(
-                "CPU {} (its interrupts): {} of its time in softirq, {} in processes, {} idle ({})",
-                cpu.cpu,
-                seen.percent("receive_time", receive_time(cpu)),
-                seen.percent("processing", processing(cpu)),
-                seen.percent("idle", cpu.idle),
-                seen.tier(rates)
-            )
-        })
-    }));
-    let room = ring.filter(|ring| ring.now < ring.max);
+    evidence.extend(emptied_by(model, rates, nic));
+    let room = room_of(nic);
     let (why, remedy, plans): (&str, String, &[PlanName]) = if blame == Blame::Cpu {
         let why =
             "the CPU that empties the ring has no time left: a larger ring also fills and only adds delay";

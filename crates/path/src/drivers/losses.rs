@@ -32,6 +32,13 @@ pub enum LossKind {
     Harmless,
 }
 
+impl LossKind {
+    /// True if each event is a lost packet.
+    pub fn is_lost(self) -> bool {
+        matches!(self, Ring | Device)
+    }
+}
+
 const fn loss(name: &'static str, kind: LossKind, source: &'static str) -> Loss {
     Loss { name, kind, source }
 }

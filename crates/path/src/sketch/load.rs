@@ -1,6 +1,7 @@
 //! Load of a sketched machine, and the behaviour of its devices.
 
 use super::{Sketch, cpus};
+use crate::drivers::{LossKind, loss_kind};
 use crate::model::{Fact, HeldRates, LosingSocket, NicRates, ProcessRates, SocketRates, ThreadRates};
 use crate::sample::Transport;
 use rxlab_base::parse::ethtool::{Coalesce, Count, Rings, Rss};
@@ -102,6 +103,9 @@ impl Sketch {
     pub fn counted(self, name: &str, counter: &str, rate: f64) -> Self {
         self.nic_rates(name, |rates| {
             rates.losses.insert(counter.to_owned(), rate);
+            if loss_kind(counter) == Some(LossKind::Ring) {
+                rates.rx_missed = rates.rx_missed.max(rate);
+            }
         })
     }
 
