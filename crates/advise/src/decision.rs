@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnose::{Finding, crowded_with, is_alone_on_its_device};
+use crate::diagnose::{Finding, crowded_with, is_alone_on_its_device, maybe_one_flow};
 use crate::family::{Family, PlanName};
 use crate::plan::{Options, Policed, Policy, Proposal, Spread, Variable, spread};
 use rxlab_base::units::{CpuMask, NicName};
@@ -141,19 +141,18 @@ impl<'a> Decisions<'a> {
         self.unplanned.insert(nic.clone(), reasons);
     }
 
-    /// The plan without its prediction, if it hands on the packets of a queue with most of them: that is of many flows, and no
-    /// mask splits one.
+    /// The plan without its prediction, if it hands on the packets of a queue that may have a single large flow: no mask splits
+    /// one.
     fn without_vain_prediction(&self, made: &Proposal) -> Plan {
         let (name, mut plan) = (&made.nic, made.plan.clone());
         let nic = self.model.nic(name).filter(|_| plan.prediction.is_some());
-        let queue =
-            nic.and_then(|nic| nic.rx.iter().find(|queue| is_alone_on_its_device(self.rates, nic, queue)));
-        if let Some(queue) = queue {
+        let alone = nic.and_then(|nic| {
+            let queue = nic.rx.iter().find(|queue| is_alone_on_its_device(self.rates, nic, queue))?;
+            Some(maybe_one_flow(nic, queue))
+        });
+        if let Some(alone) = alone {
             plan.prediction = None;
-            plan.notes.push(format!(
-                "no prediction: {name}/rx-{} takes most packets of {name}, maybe as one flow, which stays on one CPU",
-                queue.index
-            ));
+            plan.notes.push(format!("no prediction: {alone}, which stays on one CPU"));
         }
         plan
     }

@@ -64,7 +64,7 @@ mod xdp_before_stack;
 mod xps_mismatch;
 
 pub(crate) use deep_idle_states::{DeepIdle, deep_idle};
-pub(crate) use hash_imbalance::is_alone as is_alone_on_its_device;
+pub(crate) use hash_imbalance::{is_alone as is_alone_on_its_device, maybe_one_flow};
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
 pub(crate) use limited_by_the_host::bound as host_limit;
 pub(crate) use places::Loaded;

@@ -94,12 +94,18 @@ pub fn without_packets<'a>(model: &Model, rates: &'a Rates) -> impl Iterator<Ite
 /// Least part of a CPU's time that is subtracted as [`baseline`]: less is within the accuracy of ticks.
 const BASE: f64 = 0.05;
 
-/// Time in interrupts and softirqs that CPUs without packets spend, as a fraction of wall time: the median. As much of the
-/// time of CPUs with packets is not the price of these. 0 if it is small or unknown.
-pub fn baseline(model: &Model, rates: &Rates) -> f64 {
+/// Time in interrupts and softirqs that CPUs without packets spend, as a fraction of wall time: the median. `None` if no CPU is
+/// known to be without packets.
+pub fn usual(model: &Model, rates: &Rates) -> Option<f64> {
     let mut quiet: Vec<f64> = without_packets(model, rates).map(receiving).collect();
     quiet.sort_by(f64::total_cmp);
-    quiet.get(quiet.len().saturating_sub(1) / 2).copied().filter(|time| *time >= BASE).unwrap_or_default()
+    quiet.get(quiet.len().saturating_sub(1) / 2).copied()
+}
+
+/// [`usual`], if it is more than ticks may be wrong by: as much of the time of CPUs with packets is not the price of these. 0 if it
+/// is small or unknown.
+pub fn baseline(model: &Model, rates: &Rates) -> f64 {
+    usual(model, rates).filter(|time| *time >= BASE).unwrap_or_default()
 }
 
 /// True if softirq time is exact or was timed by eBPF: unlike ticks, it then contains all receive work.

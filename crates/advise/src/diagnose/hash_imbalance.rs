@@ -118,7 +118,15 @@ pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool
     })
 }
 
-/// True if a queue takes most packets of its device alone, maybe as one flow.
+/// What is seen of a queue that [`may_be_one_flow`].
+pub(crate) fn maybe_one_flow(nic: &Nic, queue: &RxQueue) -> String {
+    format!(
+        "{}/rx-{} takes far more packets than most other queues, maybe as one flow",
+        nic.name, queue.index
+    )
+}
+
+/// True if a queue takes far more packets than all others of its device, maybe as one flow.
 pub(crate) fn is_alone(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
     odd(rates, nic).is_some_and(|odd| odd.queue.index == queue.index && odd.alike.is_empty())
 }

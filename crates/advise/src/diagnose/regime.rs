@@ -11,7 +11,7 @@ mod published;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,12 +23,12 @@ use super::{Finding, costly_packets, elsewhere, limited_by_the_host, one_core_ho
 use crate::decision::Decisions;
 use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, precise_percent};
-use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_base::units::{CpuId, CpuMask, IrqId};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, baseline, busy, carrier, full_link, loopback_share, lost, queue_packets, received,
-    receiving, tier,
+    LOST, TRAFFIC, baseline, busy, carrier, full_link, is_counted, loopback_share, lost, queue_packets,
+    received, receiving, tier, usual,
 };
-use rxlab_path::model::{CpuRates, Model, Rates, RxQueue};
+use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
 
 /// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
 /// receive work of a CPU stays there whatever is set (field case A: 98 to 48.5 %).
@@ -72,7 +72,8 @@ pub struct CpuRegime {
     pub packets: f64,
     /// Interrupts/s of these queues; `None` if they are not counted.
     pub interrupts: Option<f64>,
-    /// Receive time per packet, nanoseconds; `None` below one packet/s.
+    /// Receive time per packet, nanoseconds; `None` below one packet/s, if its packets are not counted, and if CPUs without
+    /// packets spend about as much time.
     pub ns_per_packet: Option<f64>,
     /// Part of its time spent on receive work and interrupts, 0 to 1.
     pub receive: f64,
@@ -201,51 +202,102 @@ fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
         findings.iter().any(|finding| finding.id == one_core_hotspot::RULE.id && finding.cpu == Some(cpu.cpu))
     };
     let landing = landing(model, rates);
-    let base = baseline(model, rates);
+    let (base, usual) = (baseline(model, rates), usual(model, rates));
     let of_cpu = |cpu: &CpuRates| {
-        let queues = landing.get(&cpu.cpu).map_or(&[][..], Vec::as_slice);
+        let parts = landing.get(&cpu.cpu).map_or(&[][..], Vec::as_slice);
         // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
         // for disks.
-        let taken = queues.iter().map(|(_, packets)| packets).sum();
-        let receive = if is_hot(cpu) { receiving(cpu) } else { receive_work(rates, base, cpu.cpu, taken) };
-        of_cpu(rates, cpu, receive, queues)
+        let taken = parts.iter().map(|part| part.packets).sum();
+        let is_hot = is_hot(cpu);
+        let receive = if is_hot { receiving(cpu) } else { receive_work(rates, base, cpu.cpu, taken) };
+        let mut of_cpu = of_cpu(rates, cpu, receive, parts)?;
+        // What CPUs without packets spend as well is no price of packets.
+        let is_of_packets =
+            is_hot || usual.is_none_or(|usual| receiving(cpu) - usual >= receive * OWN && receive > 0.0);
+        of_cpu.ns_per_packet = of_cpu.ns_per_packet.filter(|_| is_of_packets);
+        Some(of_cpu)
     };
     let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(of_cpu).collect();
     cpus.sort_by(|a, b| b.receive.total_cmp(&a.receive));
     cpus
 }
 
-/// A queue, and a CPU's part of its packets.
-type Part<'a> = (&'a RxQueue, f64);
+/// Part of a CPU's receive time that CPUs without packets must not have as well, for it to say what packets cost.
+const OWN: f64 = 0.5;
+
+/// A CPU's part of the packets of a queue.
+struct Part<'a> {
+    queue: &'a RxQueue,
+    packets: f64,
+    /// False if neither the queue's packets nor those of the CPU are counted: an equal part was taken for granted.
+    is_counted: bool,
+}
 
 /// Queues of devices by the CPUs that handle their interrupts.
 fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Part<'a>>> {
+    let landings = landings(model, rates);
     let mut landing = BTreeMap::<CpuId, Vec<Part<'a>>>::new();
-    for Landing { nic, queue, cpus } in landings(model, rates) {
-        let part = queue_packets(nic, queue, rates) / cpus.len() as f64;
-        cpus.iter().for_each(|cpu| landing.entry(cpu).or_default().push((queue, part)));
+    for Landing { nic, queue, cpus } in &landings {
+        let packets = queue_packets(nic, queue, rates);
+        let is_counted = is_counted(nic, queue, rates);
+        let by_stack = (!is_counted).then(|| by_stack(rates, nic, &landings)).flatten();
+        for cpu in cpus.iter() {
+            let part = match &by_stack {
+                // The queues that share the CPU have equal parts of its packets.
+                Some(shares) => {
+                    let here = landings
+                        .iter()
+                        .filter(|other| other.nic.name == nic.name && other.cpus.contains(cpu));
+                    shares.get(&cpu).copied().unwrap_or_default() / here.count().max(1) as f64
+                }
+                None => packets / cpus.len() as f64,
+            };
+            let is_counted = is_counted || by_stack.is_some();
+            landing.entry(cpu).or_default().push(Part { queue, packets: part, is_counted });
+        }
     }
     landing
 }
 
+/// The packets/s of an interface that counts none by queue, by the CPU that passes them to the stack: in proportion to what the
+/// stack counts there. `None` if it is not all that arrives: an interrupt is unknown, or RPS or RFS moves packets to other CPUs.
+fn by_stack(rates: &Rates, nic: &Nic, landings: &[Landing<'_>]) -> Option<BTreeMap<CpuId, f64>> {
+    let rates_of_nic = rates.nic(&nic.name).filter(|nic| nic.queues.is_empty() && !rates.uncounted)?;
+    let is_off = |queue: &RxQueue| {
+        queue.rps_cpus.known().is_some_and(CpuMask::is_empty)
+            && queue.rps_flow_cnt.known().is_none_or(|flows| *flows == 0)
+    };
+    let own = || landings.iter().filter(|landing| landing.nic.name == nic.name);
+    let cpus = own().fold(CpuMask::new(), |all, landing| all.union(&landing.cpus));
+    let counted = |cpu: CpuId| rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
+    let all: f64 = cpus.iter().map(counted).sum();
+    let share = |cpu: CpuId| (cpu, rates_of_nic.rx_packets * counted(cpu) / all);
+    let is_all = own().all(|landing| !landing.cpus.is_empty() && is_off(landing.queue));
+    (all > 0.0 && is_all).then(|| cpus.iter().map(share).collect())
+}
+
 /// `receive`: part of its time for packets; `landing`: the queues whose interrupts the CPU handles.
 fn of_cpu(rates: &Rates, cpu: &CpuRates, receive: f64, landing: &[Part<'_>]) -> Option<CpuRegime> {
-    let taken: f64 = landing.iter().map(|(_, packets)| packets).sum();
+    let taken: f64 = landing.iter().map(|part| part.packets).sum();
     let takes_interrupts = taken >= 1.0;
     if !takes_interrupts && cpu.packets < TRAFFIC {
         return None;
     }
-    let counted = landing.iter().flat_map(|(queue, _)| &queue.irqs).filter_map(|irq| {
-        let rates = rates.irqs.iter().find(|rates| rates.irq == irq.number)?;
+    // Queues may share one.
+    let irqs: BTreeSet<IrqId> =
+        landing.iter().flat_map(|part| &part.queue.irqs).map(|irq| irq.number).collect();
+    let counted = irqs.iter().filter_map(|irq| {
+        let rates = rates.irqs.iter().find(|rates| rates.irq == *irq)?;
         Some(rates.per_cpu.get(&cpu.cpu).copied().unwrap_or_default())
     });
     let packets = if takes_interrupts { taken } else { cpu.packets };
+    let is_counted = !takes_interrupts || landing.iter().all(|part| part.is_counted);
     Some(CpuRegime {
         cpu: cpu.cpu,
         takes_interrupts,
         packets,
         interrupts: counted.reduce(|sum, one| sum + one),
-        ns_per_packet: (packets >= 1.0).then(|| receive * 1e9 / packets),
+        ns_per_packet: (packets >= 1.0 && is_counted).then(|| receive * 1e9 / packets),
         receive,
         busy: busy(cpu),
         ceiling: ceiling(receive),

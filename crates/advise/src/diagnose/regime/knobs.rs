@@ -7,7 +7,7 @@
 use super::{CpuRegime, FamilyGain};
 use crate::decision::{Candidate, Decisions};
 use crate::diagnose::Finding;
-use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, recipient, table_part};
+use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, maybe_one_flow, recipient, table_part};
 use crate::diagnose::places::{cores, forwards, full_readers, handed_over};
 use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
@@ -215,15 +215,11 @@ impl Place<'_> {
         if now >= cores {
             return Err(format!("{} for {}", plural(now, "queue"), plural(cores, "core")));
         }
-        if may_be_one_flow(self.rates, nic, queue) {
-            let name = &nic.name;
-            return Err(format!(
-                "{name}/rx-{} takes most packets: more queues do not split a flow",
-                queue.index
-            ));
-        }
         if let Some(crowd) = &self.crowd {
             return Err(format!("several queues share CPU {}: first move one", crowd.cpu));
+        }
+        if may_be_one_flow(self.rates, nic, queue) {
+            return Err(format!("{}: more queues do not split a flow", maybe_one_flow(nic, queue)));
         }
         let Some(limit) = queue_limit(nic) else {
             return Err(format!("{} does not report its maximum", nic.name));

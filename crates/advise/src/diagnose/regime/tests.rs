@@ -198,3 +198,61 @@ fn a_veth_has_no_interrupt_to_pin() {
             .any(|knob| knob.knob == Family::IrqPlacement && knob.why.contains("no interrupt"))
     );
 }
+
+/// 120,000 interrupts/s were shown where 30,000 happened.
+#[test]
+fn an_interrupt_of_several_queues_is_counted_once() {
+    let sketch = Sketch::new(8).device("eth0", &[5; 4]).traffic("eth0", 1.5e5).receives(5, 0.6, 1.5e5);
+    let shared = sketch.edit("eth0", |nic| {
+        let first = nic.rx[0].irqs.clone();
+        nic.rx.iter_mut().for_each(|queue| queue.irqs.clone_from(&first));
+    });
+    assert_eq!(shared.regime().cpus[0].interrupts, Some(50.0));
+}
+
+/// gve of 5.10 counts no packets by queue: each of three CPUs had a third of those of one.
+#[test]
+fn packets_that_no_queue_counts_are_those_of_the_cpu() {
+    let host = || {
+        let sketch = Sketch::new(6).device("eth0", &[3, 4, 5]).traffic("eth0", 1.25e5);
+        sketch.receives(3, 0.02, 500.0).receives(4, 0.92, 1.24e5).receives(5, 0.02, 500.0)
+    };
+    let figures = |sketch: Sketch| {
+        let cpus = sketch.regime().cpus.into_iter();
+        cpus.map(|cpu| (cpu.cpu.0, cpu.packets.round(), cpu.ns_per_packet.map(f64::round)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(figures(host())[0], (4, 124_000.0, Some(7_419.0)));
+    assert_eq!(figures(host()).iter().map(|(_, packets, _)| packets).sum::<f64>(), 125_000.0);
+    let handed = figures(host().rps("eth0", "0-2"));
+    assert!(
+        handed.iter().all(|(_, _, price)| price.is_none()),
+        "a third each is taken for granted: {handed:?}"
+    );
+}
+
+/// 2 % of every CPU were 160,000 ns for each of 125 packets/s.
+#[test]
+fn what_every_cpu_spends_is_no_price_of_packets() {
+    let host =
+        Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 1.4e5).queue_traffic("eth0", &[1.4e5, 125.0]);
+    let host = host.all_receive("2-7", 0.02, 30.0).receives(0, 0.9, 1.4e5).receives(1, 0.02, 125.0);
+    let regime = host.regime();
+    let price = |cpu: u32| regime.cpus.iter().find(|of| of.cpu.0 == cpu).expect("there").ns_per_packet;
+    assert_eq!((price(0).map(f64::round), price(1)), (Some(6_429.0), None), "{regime:?}");
+}
+
+/// 36 % of the packets were "most packets".
+#[test]
+fn a_queue_with_more_than_the_others_need_not_have_most() {
+    let traffic = [6e4, 1.5e4, 1.5e4, 1.5e4, 1.5e4, 1.5e4, 1.5e4, 1.5e4];
+    let why = |irqs: &[u32]| {
+        let host =
+            Sketch::new(16).device("eth0", irqs).traffic("eth0", 1.65e5).queue_traffic("eth0", &traffic);
+        let regime = host.receives(0, 0.9, 6e4).regime();
+        regime.knobs.into_iter().find(|gain| gain.knob == Family::Queues).expect("judged").why
+    };
+    let seen = "eth0/rx-0 takes far more packets than most other queues, maybe as one flow: more queues do not split a flow";
+    assert_eq!(why(&[0, 1, 2, 3, 4, 5, 6, 7]), seen);
+    assert_eq!(why(&[0, 0, 2, 3, 4, 5, 6, 7]), "several queues share CPU 0: first move one");
+}

@@ -3,7 +3,7 @@
 use crate::report::measured::more;
 use crate::report::text::{Cell, FAINT, STRONG, Table, left, right, wrapping};
 use rxlab_advise::diagnose::regime::{CpuRegime, FamilyGain, Regime};
-use rxlab_base::number::{count, percent, precise_percent};
+use rxlab_base::number::{count, percent, precise_percent, times as factor};
 use rxlab_path::evidence::tier_words;
 
 /// CPUs in the table; JSON has all.
@@ -11,7 +11,7 @@ const CPUS: usize = 16;
 
 /// All CPUs that receive, and all settings.
 pub(super) fn whole(regime: &Regime) -> String {
-    let numbers = ["packets/s", "IRQs/s", "ns/packet", "receives", "busy", "CPU freed"].map(right);
+    let numbers = ["packets/s", "IRQs/s", "ns/packet", "receives", "busy", "other work at most"].map(right);
     let mut table = Table::new([right("CPU"), left("IRQ")].into_iter().chain(numbers)).indented(2);
     for cpu in regime.cpus.iter().take(CPUS) {
         table.row(row(cpu).map(Into::into));
@@ -24,8 +24,8 @@ pub(super) fn whole(regime: &Regime) -> String {
 fn row(cpu: &CpuRegime) -> [String; 8] {
     // Gain of the CPU's other work, not of the host's capacity.
     let gain = match cpu.ceiling {
-        many if many >= 10.0 => "nearly all".to_owned(),
-        part => format!("at most +{}", precise_percent(part)),
+        times if times >= 1.0 => factor(1.0 + times),
+        part => format!("+{}", precise_percent(part)),
     };
     [
         cpu.cpu.to_string(),
