@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::drivers::{LossKind, loss_kind};
 use crate::drop_reasons::DropReasons;
 use crate::model::{Fact, Model, Nic, NicKind, NicRates, Rates};
-use crate::sample::{COUNTERS, DEVICE_LOSSES, FILTERS, Meaning, VIRTUAL_LOSSES, reason};
-pub use crate::sample::{Stage, Unread};
+use crate::sample::{COUNTERS, DEVICE_LOSSES, Meaning, VIRTUAL_LOSSES, reason};
+pub use crate::sample::{FILTERS, Stage, Unread};
 use rxlab_base::number::count;
 use rxlab_base::units::NicName;
 
@@ -89,7 +89,7 @@ impl Ledger {
             }
             let by_device = by_device(nic, counted);
             device += by_device;
-            let own = by_interface(nic, counted, by_device);
+            let own = by_interface(nic, counted, by_device, rates);
             (received, sent) = (received + own.received, sent + own.sent);
             ledger.add_interface(nic, counted);
         }
@@ -169,8 +169,7 @@ impl Ledger {
         }
         let mut sum = 0.0;
         for (name, place, rate) in &losses.tc {
-            // What other interfaces send is received elsewhere.
-            if place == FILTERS || model.nic(name).is_some_and(hands_over) {
+            if is_lost_here(model.nic(name), place) {
                 self.line(Stage::Tc, Some(name), place, *rate, true);
                 sum += rate;
             }
@@ -290,7 +289,7 @@ pub struct Dropped {
 /// Packets/s that an interface dropped, less those that its device or a full backlog may have: a lower bound.
 pub fn dropped(nic: &Nic, rates: &Rates) -> Dropped {
     let Some(counted) = rates.nic(&nic.name) else { return Dropped::default() };
-    let own = by_interface(nic, counted, by_device(nic, counted));
+    let own = by_interface(nic, counted, by_device(nic, counted), rates);
     let rest = |dropped: f64| (dropped - backlog(rates)).max(0.0);
     Dropped { received: rest(own.received), sent: rest(own.sent), ..own }
 }
@@ -299,11 +298,27 @@ fn backlog(rates: &Rates) -> f64 {
     rates.cpus.iter().map(|cpu| cpu.dropped).sum()
 }
 
-fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64) -> Dropped {
+fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64, rates: &Rates) -> Dropped {
     let rate = |counter| counted.losses.get(counter).copied().unwrap_or_default();
     let sent = if hands_over(nic) { rate("tx_dropped") } else { 0.0 };
     let device = (by_device - counted.rx_missed).max(0.0);
-    Dropped { device, received: (rate("rx_dropped") - by_device).max(0.0), sent }
+    // A bond adds its members' counters to its own (bond_get_stats).
+    let members = nic.stack.lower.iter().filter(|_| nic.stack.kind.as_deref() == Some("bond"));
+    let of_members = members.filter_map(|member| rates.nic(member)?.losses.get("rx_dropped"));
+    let counted_elsewhere = by_device + of_members.sum::<f64>();
+    Dropped { device, received: (rate("rx_dropped") - counted_elsewhere).max(0.0), sent }
+}
+
+/// What traffic control of an interface drops of what a receiver here would get, by place, in packets/s.
+pub fn by_traffic_control<'a>(nic: &'a Nic, rates: &'a Rates) -> impl Iterator<Item = (&'a str, f64)> {
+    let all = rates.losses.known().into_iter().flat_map(|losses| &losses.tc);
+    let own = all.filter(|(of, place, _)| *of == nic.name && is_lost_here(Some(nic), place));
+    own.map(|(_, place, rate)| (place.as_str(), *rate))
+}
+
+/// True if what traffic control drops there is received by nobody else: what most interfaces send is received elsewhere.
+fn is_lost_here(nic: Option<&Nic>, place: &str) -> bool {
+    place == FILTERS || nic.is_some_and(hands_over)
 }
 
 fn expected(nic: &Nic) -> impl Iterator<Item = &'static str> {
@@ -453,6 +468,20 @@ mod tests {
         assert_eq!(tc("wireguard", "tc filters"), "70 drops/s");
         assert_eq!(tc("veth", "tc queues"), "70 drops/s");
         assert_eq!(tc("wireguard", "tc queues"), "no drops", "on the way out");
+    }
+
+    /// A bond repeats the counters of its members.
+    #[test]
+    fn a_frame_that_a_member_of_a_bond_drops_is_one() {
+        let bond = |dropped| {
+            let sketch = host().dropped("eth0", 30.0).veth("bond0").dropped("bond0", dropped);
+            let sketch = sketch.edit("bond0", |nic| {
+                nic.stack.kind = Some("bond".to_owned());
+                nic.stack.lower = vec!["eth0".parse().expect("a name")];
+            });
+            ledger(sketch).per_second
+        };
+        assert_eq!((bond(30.0), bond(70.0)), (30.0, 70.0));
     }
 
     #[test]

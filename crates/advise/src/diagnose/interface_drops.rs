@@ -8,7 +8,7 @@ use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, precise_percent};
 use rxlab_path::drivers::{LossKind, loss_kind};
 use rxlab_path::drop_reasons::{DropReasons, Reason, known};
-use rxlab_path::ledger::{Dropped, counted_by_device, dropped};
+use rxlab_path::ledger::{Dropped, FILTERS, by_traffic_control, counted_by_device, dropped};
 use rxlab_path::model::{Model, Nic, NicKind, NicRates, Rates};
 
 /// Drops per second from which they matter: `rx_dropped` also has frames that no protocol here takes (spanning tree, LLDP,
@@ -28,8 +28,8 @@ pub(super) const RULE: Rule = Rule {
         format!(
             "an interface drops at least {} packets/s and {} of its packets (what its device lost other than for lack of a \
              buffer in the ring: rx_over_errors, the driver's own such as rx_discards_phy, drops of its queues; rx_dropped \
-             without those of the device, or that a full backlog dropped; tx_dropped of a veth or a tap, whose other end does \
-             not get them)",
+             without those of the device, or that a full backlog dropped; tx_dropped and the queueing disciplines of a veth or \
+             a tap, whose other end does not get them; filters of traffic control, a note)",
             count(DROPS),
             precise_percent(PART)
         )
@@ -68,6 +68,18 @@ enum Lost {
     Device,
     Received,
     Sent,
+    /// In filters of its traffic control.
+    Filters,
+    /// In queueing disciplines on the way to its other end.
+    Queues,
+}
+
+/// Packets/s lost at a place, and the counter that has them.
+type Loss<'a> = (Lost, &'a str, f64);
+
+/// The largest loss, the first of equals.
+fn heaviest(all: Vec<Loss<'_>>) -> Option<Loss<'_>> {
+    all.into_iter().rev().max_by(|a, b| a.2.total_cmp(&b.2))
 }
 
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
@@ -78,29 +90,34 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     // Of little traffic, ring-overruns says nothing.
     let device = if has_traffic(traffic) { device } else { all_of_device };
     let places = [
-        (Lost::Device, device, traffic.rx_packets),
-        (Lost::Received, received, traffic.rx_packets),
-        (Lost::Sent, sent, traffic.tx_packets),
+        (Lost::Device, by, device),
+        (Lost::Received, "rx_dropped", received),
+        (Lost::Sent, "tx_dropped", sent),
     ];
-    let mattering =
-        places.into_iter().filter(|(_, lost, rest)| *lost >= DROPS && *lost >= PART * (lost + rest));
-    let (place, lost, rest) = mattering.rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let is_sent = place == Lost::Sent;
+    let controlled = by_traffic_control(nic, rates);
+    let controlled = controlled.map(|(counter, rate)| {
+        (if counter == FILTERS { Lost::Filters } else { Lost::Queues }, counter, rate)
+    });
+    let sends = |place: Lost| matches!(place, Lost::Sent | Lost::Queues);
+    let rest = |place| if sends(place) { traffic.tx_packets } else { traffic.rx_packets };
+    let matters = |(place, _, lost): &Loss<'_>| *lost >= DROPS && *lost >= PART * (lost + rest(*place));
+    let mattering = places.into_iter().chain(controlled).filter(matters);
+    // What filters drop is mostly dropped on purpose, and hides nothing else.
+    let (filters, others): (Vec<_>, Vec<_>) = mattering.partition(|(place, ..)| *place == Lost::Filters);
+    let (place, counter, lost) = heaviest(others).or_else(|| heaviest(filters))?;
+    let (is_sent, rest) = (sends(place), rest(place));
     let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
-        let (dropped, counter, verb) = match place {
-            Lost::Device => ("lost by the device", by, "received"),
-            Lost::Received => ("dropped", "rx_dropped", "received"),
-            Lost::Sent => ("dropped", "tx_dropped", "sent"),
-        };
+        let dropped = if place == Lost::Device { "lost by the device" } else { "dropped" };
+        let (packets, verb) = if is_sent { ("tx_packets", "sent") } else { ("rx_packets", "received") };
         format!(
             "{name}: {} packets/s {dropped} ({counter}), {} {verb}",
             seen.packets(counter, lost),
-            seen.packets(if is_sent { "tx_packets" } else { "rx_packets" }, rest)
+            seen.packets(packets, rest)
         )
     })];
     let grew = traffic.losses.iter().map(|(counter, rate)| (counter.as_str(), *rate));
     let grew = grew.filter(|(counter, rate)| *rate > 0.0 && !counter.ends_with("x_dropped"));
-    let own = grew.filter(|(counter, _)| place != Lost::Device || *counter != by);
+    let own = grew.filter(|shown| place != Lost::Device || *shown != (by, lost));
     evidence.extend(own.map(|(counter, rate)| {
         Evidence::about(Subject::nic(nic), |seen| {
             format!("{name}: {counter} {}/s", seen.packets(counter, rate))
@@ -139,8 +156,18 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
              fit, or another reason that only its maker documents"
         );
         (why, if room_of(nic).is_some() { LARGER_RING } else { NO_LARGER_RING })
-    } else if let Some((why, remedy)) = by_driver(traffic, lost).filter(|_| !is_sent) {
-        (why, remedy)
+    } else if let Some(cause) = by_driver(traffic, lost).filter(|_| place == Lost::Received) {
+        cause
+    } else if place == Lost::Filters {
+        inspect = Some(format!("tc -s filter show dev {name} ingress"));
+        let why =
+            "a filter of its traffic control drops them: a policer over its rate, a rule, or a BPF program";
+        (why.to_owned(), "raise the rate of the policer or correct the rule, unless it drops them on purpose")
+    } else if place == Lost::Queues {
+        inspect = Some(format!("tc -s qdisc show dev {name}"));
+        let why =
+            "its queueing discipline is full or limits the rate, so that the other end does not get them";
+        (why.to_owned(), "a longer queue or a higher rate (tc qdisc), or more CPU time for the other end")
     } else if is_sent && !nic.up {
         let why = "its other end is down, or no program has it open: nothing takes what is sent to it";
         (why.to_owned(), "set the other end up, or remove the route that leads there")
@@ -162,7 +189,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "relieve the CPU that unwraps them (RPS on the device below); a longer netdev_max_backlog only covers bursts",
         )
     } else if nic.kind != NicKind::Device && !kind.is_empty() {
-        inspect = Some(REASONS);
+        inspect = Some(REASONS.to_owned());
         let why =
             format!("the {kind} interface has no room for them or refuses them; it does not report which");
         (
@@ -170,7 +197,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "spread its packets (RPS, threaded NAPI) if their CPU is busy; `perf trace -a -e skb:kfree_skb` names the reason",
         )
     } else {
-        inspect = Some(REASONS);
+        inspect = Some(REASONS.to_owned());
         let why =
             "its driver has no memory for them or refuses them, or nothing here takes their protocol or VLAN";
         (
@@ -178,13 +205,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "find the reason: `ethtool -S` of the interface, or `perf trace -a -e skb:kfree_skb`",
         )
     };
+    let severity = if place == Lost::Filters { Severity::Note } else { Severity::Warning };
     Some(Finding {
-        severity: Severity::Warning,
+        severity,
         title: format!("{name} drops {} packets/s ({})", count(lost), precise_percent(lost / (lost + rest))),
         evidence,
         why,
         remedy: remedy.to_owned(),
-        inspect: inspect.map(str::to_owned),
+        inspect,
         ..RULE.finding()
     })
 }
@@ -320,6 +348,28 @@ mod tests {
             cpu.seen().last().is_some_and(|seen| seen.starts_with("CPU 0 (its interrupts): 95 %")),
             "{cpu:?}"
         );
+    }
+
+    #[test]
+    fn what_traffic_control_drops() {
+        let drops = |nic: &str, place: &str, rate| {
+            let dropped = (nic.parse().expect("a name"), place.to_owned(), rate);
+            virtual_one("veth").nic_rates("one0", |rates| rates.tx_packets = 5e4).measured(|rates| {
+                match &mut rates.losses {
+                    Fact::Known(losses) => losses.tc.push(dropped),
+                    absent => panic!("{absent:?}"),
+                }
+            })
+        };
+        let filters = drops("eth0", "tc filters", 700.0).finding(&RULE);
+        assert_eq!(filters.seen(), ["eth0: 700 packets/s dropped (tc filters), 60,000 received"]);
+        assert_eq!(filters.severity, Severity::Note, "on purpose");
+        assert_eq!(filters.inspect.as_deref(), Some("tc -s filter show dev eth0 ingress"));
+        let queues = drops("one0", "tc queues", 700.0).finding(&RULE);
+        assert_eq!(queues.seen(), ["one0: 700 packets/s dropped (tc queues), 50,000 sent"]);
+        assert_eq!(queues.severity, Severity::Warning);
+        drops("eth0", "tc queues", 700.0).silent(&RULE, "on the way out");
+        drops("eth0", "tc filters", 7.0).silent(&RULE, "few");
     }
 
     /// A packet that the driver dropped has no reason of the kernel.

@@ -68,7 +68,7 @@ pub struct CpuRegime {
     pub cpu: CpuId,
     /// True if interrupts of a receive queue land there.
     pub takes_interrupts: bool,
-    /// Packets/s of the queues whose interrupt lands there, else those that go up the stack there.
+    /// Packets/s of the queues whose interrupt lands there; those that go up the stack there if these are far more.
     pub packets: f64,
     /// Interrupts/s of these queues; `None` if they are not counted.
     pub interrupts: Option<f64>,
@@ -276,6 +276,10 @@ fn by_stack(rates: &Rates, nic: &Nic, landings: &[Landing<'_>]) -> Option<BTreeM
     (all > 0.0 && is_all).then(|| cpus.iter().map(share).collect())
 }
 
+/// Part of the packets that the stack counts on a CPU from which the queues whose interrupts land there have brought them. The stack
+/// counts a packet again in each VLAN and bridge.
+const MOSTLY_OWN: f64 = 0.25;
+
 /// `receive`: part of its time for packets; `landing`: the queues whose interrupts the CPU handles.
 fn of_cpu(rates: &Rates, cpu: &CpuRates, receive: f64, landing: &[Part<'_>]) -> Option<CpuRegime> {
     let taken: f64 = landing.iter().map(|part| part.packets).sum();
@@ -290,8 +294,10 @@ fn of_cpu(rates: &Rates, cpu: &CpuRates, receive: f64, landing: &[Part<'_>]) -> 
         let rates = rates.irqs.iter().find(|rates| rates.irq == *irq)?;
         Some(rates.per_cpu.get(&cpu.cpu).copied().unwrap_or_default())
     });
-    let packets = if takes_interrupts { taken } else { cpu.packets };
-    let is_counted = !takes_interrupts || landing.iter().all(|part| part.is_counted);
+    // Most of what the stack counts here may come by an interrupt that is not known to be a queue's.
+    let are_own = takes_interrupts && taken >= cpu.packets * MOSTLY_OWN;
+    let packets = if are_own { taken } else { cpu.packets };
+    let is_counted = !are_own || landing.iter().all(|part| part.is_counted);
     Some(CpuRegime {
         cpu: cpu.cpu,
         takes_interrupts,

@@ -121,7 +121,7 @@ pub struct Losses {
 }
 
 /// Drops by filters of received packets.
-pub(crate) const FILTERS: &str = "tc filters";
+pub const FILTERS: &str = "tc filters";
 /// Drops by the queueing disciplines of packets to send. Those of classes are in their parents.
 pub(crate) const QUEUES: &str = "tc queues";
 

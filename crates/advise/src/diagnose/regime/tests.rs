@@ -256,3 +256,14 @@ fn a_queue_with_more_than_the_others_need_not_have_most() {
     assert_eq!(why(&[0, 1, 2, 3, 4, 5, 6, 7]), seen);
     assert_eq!(why(&[0, 0, 2, 3, 4, 5, 6, 7]), "several queues share CPU 0: first move one");
 }
+
+/// 30 packets/s of the only known interrupt had a price of 31 ms each; 60,000 came by an unknown one.
+#[test]
+fn packets_of_an_unknown_interrupt_are_counted_by_the_stack() {
+    let host =
+        Sketch::new(2).device("eth1", &[0]).traffic("eth1", 30.0).device("eth0", &[1]).traffic("eth0", 6e4);
+    let host = host.edit("eth0", |nic| nic.rx[0].irqs.clear()).receives(0, 0.93, 6e4);
+    let regime = host.regime();
+    assert_eq!((regime.cpus[0].cpu.0, regime.cpus[0].packets), (0, 6e4));
+    assert_eq!(regime.cpus[0].ns_per_packet.map(f64::round), Some(15_500.0));
+}
