@@ -120,10 +120,7 @@ pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool
 
 /// What is seen of a queue that [`may_be_one_flow`].
 pub(crate) fn maybe_one_flow(nic: &Nic, queue: &RxQueue) -> String {
-    format!(
-        "{}/rx-{} takes far more packets than most other queues, maybe as one flow",
-        nic.name, queue.index
-    )
+    format!("{}/rx-{} takes far more packets than most queues, maybe as one flow", nic.name, queue.index)
 }
 
 /// True if a queue takes far more packets than all others of its device, maybe as one flow.

@@ -252,7 +252,7 @@ fn a_queue_with_more_than_the_others_need_not_have_most() {
         let regime = host.receives(0, 0.9, 6e4).regime();
         regime.knobs.into_iter().find(|gain| gain.knob == Family::Queues).expect("judged").why
     };
-    let seen = "eth0/rx-0 takes far more packets than most other queues, maybe as one flow: more queues do not split a flow";
+    let seen = "eth0/rx-0 takes far more packets than most queues, maybe as one flow: more queues do not split a flow";
     assert_eq!(why(&[0, 1, 2, 3, 4, 5, 6, 7]), seen);
     assert_eq!(why(&[0, 0, 2, 3, 4, 5, 6, 7]), "several queues share CPU 0: first move one");
 }
