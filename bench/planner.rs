@@ -122,6 +122,7 @@ fn rates(cpus: u32) -> Rates {
             rx_dropped: 0.0,
             rx_missed: 0.0,
             losses: BTreeMap::new(),
+            unread: None,
             queues: BTreeMap::new(),
             limited: BTreeMap::new(),
             queue_drops: BTreeMap::new(),
