@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rxlab::lab::Namespace;
-use rxlab_advise::diagnose::{Finding, Subject};
+use rxlab_advise::diagnose::{Finding, Severity, Subject};
 use rxlab_advise::doctor::{DoctorReport, doctor};
 use rxlab_base::units::{CpuId, Fact};
 use rxlab_path::drop_reasons::DropReasons;
@@ -314,7 +314,10 @@ fn a_filter_that_drops_is_named_with_its_interface() {
     let report = during(&namespace, || send(&namespace, 500));
     assert_eq!(lost(&report), [(Stage::Tc, "w0", "tc filters")]);
     assert!(report.load.ledger.in_words().ends_with("drops/s"), "{:?}", report.load.ledger);
-    only(&report, &[]);
+    let drops = found(&report, "interface-drops");
+    assert_eq!(drops.nic.as_ref().map(|nic| nic.as_str()), Some("w0"), "{drops:?}");
+    assert_eq!(drops.severity, Severity::Note, "mostly on purpose");
+    only(&report, &["interface-drops"]);
 }
 
 #[test]
@@ -325,7 +328,10 @@ fn a_queue_that_limits_a_veth_is_named() {
     tc(&namespace, SLOW);
     let report = during(&namespace, || send(&namespace, 500));
     assert_eq!(lost(&report), [(Stage::Tc, "v0", "tc queues")]);
-    only(&report, &[]);
+    let drops = found(&report, "interface-drops");
+    assert_eq!(drops.nic.as_ref().map(|nic| nic.as_str()), Some("v0"), "{drops:?}");
+    assert!(drops.why.starts_with("its queueing discipline is full or limits the rate"), "{drops:?}");
+    only(&report, &["interface-drops"]);
 }
 
 #[test]

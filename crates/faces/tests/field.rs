@@ -48,7 +48,7 @@ const fn machine(
 
 const ELSEWHERE: &str = "another network namespace";
 
-const MACHINES: [Machine; 38] = [
+const MACHINES: [Machine; 47] = [
     machine("al-eth", &["199"], "CPU 0 is full", Some(("spread.irq", "eth1")), &[ELSEWHERE]),
     machine("am65-cpsw", &["279"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
     machine("am65-cpsw-interface-name", &["279"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
@@ -133,6 +133,21 @@ const MACHINES: [Machine; 38] = [
     ),
     machine("lxcfs", &[], "", None, &["one-core-hotspot"]),
     machine("lxcfs-docker", &[], "", None, &["one-core-hotspot"]),
+    machine("be2net-default-queue", &["rx-4"], "CPU 0 is full", Some(("rps", "ens2f0")), &["no drops"]),
+    machine("dpaa2-portals", &["eth1"], "CPU 2 is full", Some(("rps", "eth1")), &["no drops", ELSEWHERE]),
+    machine("e1000-one-line", &["16"], "CPU 3 is full", Some(("rps", "eth0")), &["already takes another"]),
+    machine(
+        "hns3-uncounted",
+        &["eth0"],
+        "CPU 0 is full",
+        Some(("rps", "eth0")),
+        &[ELSEWHERE, "fewer packets"],
+    ),
+    machine("mlx4-beside-igb", &["81"], "CPU 1 is full", Some(("rps", "ens5")), &["set channels eno1"]),
+    machine("mlx5-representors", &["81"], "CPU 2 is full", Some(("rps", "enp8s0f0npf0vf0")), &[ELSEWHERE]),
+    machine("mvneta-percpu", &["37"], "CPU 0 is full", Some(("rps", "eth0")), &["no drops"]),
+    machine("mvpp2-queue-full", &["eth0"], "eth0 loses 1,200 packets/s", None, &["no drops"]),
+    machine("octeontx2-drops", &["eth0"], "eth0 drops 20,000 packets/s", None, &["nothing to do"]),
     machine("mt7622-dsa", &["143"], "all 85,000 packets/s of eth0", Some(("rfs", "eth0")), &[ELSEWHERE]),
     machine("mt7996-napi-threads", &["eth0"], "CPU 3 is full", None, &["too-few-queues", "channels"]),
     machine("plic-no-trigger", &["eth0"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),

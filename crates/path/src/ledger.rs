@@ -316,7 +316,7 @@ pub fn by_traffic_control<'a>(nic: &'a Nic, rates: &'a Rates) -> impl Iterator<I
     own.map(|(_, place, rate)| (place.as_str(), *rate))
 }
 
-/// True if what traffic control drops there is received by nobody else: what most interfaces send is received elsewhere.
+/// True if this machine misses what traffic control drops there: what most interfaces send is received elsewhere.
 fn is_lost_here(nic: Option<&Nic>, place: &str) -> bool {
     place == FILTERS || nic.is_some_and(hands_over)
 }
