@@ -24,12 +24,9 @@ check: lint ## Run the checks and tests that need no root, no kernel feature, no
 	RXLAB_SKIP=$(expensive) $(CARGO) test --locked --tests -- --skip cases::
 	$(CARGO) test --locked --doc
 
-# A third of the time of the tests is waiting, for deadlines and for servers.
-threads = $(shell expr $$(nproc) + 1)
-
 test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
 	scripts/setup.sh test
-	$(CARGO) test --locked --tests --no-fail-fast -- --skip cases:: --test-threads=$(threads)
+	$(CARGO) test --locked --tests --no-fail-fast -- --skip cases::
 	$(CARGO) test --locked --doc
 
 test-cases: ## Run the field cases as tests: they measure time, so on a machine with nothing else to do
