@@ -121,7 +121,7 @@ impl State {
         is_so || concerned.iter().any(|slot| self.changed_later(*slot, who))
     }
 
-    /// True for a value of hardware that was made again, so that nothing of ours is left, under a name that nobody can use.
+    /// True for a value of hardware that was made again, so that nothing of ours is left, under a name that is not text.
     fn is_out_of_reach(&self, slot: Slot, touched: &Touched) -> bool {
         let device = slot.device().map(|device| self.machine.device(device));
         device.is_some_and(|device| {

@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(said(with(&["", "1", "2", "3"]), "irq_affinity eth0/rx-1 = 4"), "");
         assert!(
             said(with(&["", "", "", ""]), "irq_affinity eth0/rx-2 = 4").contains("cannot be moved"),
-            "as of mvneta"
+            "as of mvneta, and of the RP1 of a Raspberry Pi 5 (raspberrypi/linux#6077)"
         );
     }
 

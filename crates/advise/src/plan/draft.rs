@@ -218,11 +218,10 @@ impl<'a> Draft<'a> {
 
     /// The setting of another interface that has decided the CPU of an interrupt of this one.
     fn decided(&self, set: &Setting) -> Option<String> {
-        let affinities =
-            || self.settings.iter().map(|planned| &planned.set).filter(|one| one.knob == set.knob);
-        let mut others =
-            affinities().filter(|one| set.knob == "irq_affinity" && one.target.nic() != set.target.nic());
-        others.find_map(|one| {
+        let is_other = |one: &&Setting| {
+            one.knob == "irq_affinity" && one.knob == set.knob && one.target.nic() != set.target.nic()
+        };
+        self.settings.iter().map(|planned| &planned.set).filter(is_other).find_map(|one| {
             let irq = common_interrupt(&self.model, &one.target, &set.target)?;
             Some(format!(
                 "interrupt {irq} of {} is also that of {}, which is sent to CPU {}",

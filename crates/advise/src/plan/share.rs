@@ -18,6 +18,7 @@ use rxlab_path::evidence::{
     DROWNING, FULL, MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time,
 };
 use rxlab_path::model::{CpuRates, Holder, Irq, Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_setting::simulation::all_irqs;
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
 /// 10 to 20 us between packets a core is interrupted all the time.
@@ -367,9 +368,7 @@ impl Machine<'_> {
 
 /// True for a queue whose interface and interrupt are none of these interfaces'.
 fn is_of_others(nic: &Nic, queue: &RxQueue, nics: &[&Nic]) -> bool {
-    let is_own = |irq: &Irq| {
-        nics.iter().any(|own| own.rx.iter().flat_map(|queue| &queue.irqs).any(|one| one.number == irq.number))
-    };
+    let is_own = |irq: &Irq| nics.iter().any(|own| all_irqs(own).contains(&irq.number));
     nics.iter().all(|own| own.name != nic.name) && !queue.irqs.iter().any(is_own)
 }
 

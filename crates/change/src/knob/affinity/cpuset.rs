@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::DENIED;
-use crate::journal::{Armed, GroupId};
+use crate::journal::Armed;
 use crate::knob::error::Meanings;
 use crate::knob::{KnobError, Result, Site};
 use rxlab_base::parse::{self, Mount};
@@ -76,12 +76,11 @@ pub(super) fn read(site: Site<'_>, file: &str) -> Result<String> {
 /// Writes a canonical value.
 pub(super) fn write(site: Site<'_>, value: &str, armed: &Armed) -> Result {
     let file = file(site)?;
-    let is_it = |group: GroupId| {
+    if let Some(group) = armed.group() {
         let directory = file.strip_suffix(FILE).unwrap_or(&file).trim_end_matches('/');
-        site.host.inode(directory).is_ok_and(|inode| inode == group.inode)
-    };
-    if armed.group().is_some_and(|group| !is_it(group)) {
-        return Err(site.not_there("it was made again, and is another control group now"));
+        if site.host.inode(directory).map_err(|error| site.unreadable(&error))? != group.inode {
+            return Err(site.not_there("it was made again, and is another control group now"));
+        }
     }
     // An empty write would be ignored.
     let text = if value == INHERIT { "\n" } else { value };
