@@ -26,14 +26,16 @@ check: lint ## Run the checks and tests that need no root, no kernel feature, no
 
 test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
 	scripts/setup.sh test
-	$(CARGO) test --locked --tests --no-fail-fast -- --skip cases::
-	$(CARGO) test --locked --doc
+	$(CARGO) test --locked --tests --no-run
+	scripts/beside '$(CARGO) test --locked --workspace --lib --bins --test field --no-fail-fast; libraries=$$?; \
+	  $(CARGO) test --locked --doc && exit $$libraries' \
+	  $(CARGO) test --locked --workspace --test it -- --skip cases::
 
 test-cases: ## Run the field cases as tests: they measure time, so on a machine with nothing else to do
 	scripts/setup.sh cases
 	$(CARGO) test --locked --test it -- cases:: --test-threads=1
 
-lint: ## Run the checks that CI runs before the tests
+lint: ## Run the checks that CI runs beside the tests
 	scripts/setup.sh lint
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
