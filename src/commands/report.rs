@@ -108,12 +108,12 @@ fn add(global: &Global, name: &str, document: &mut Document) -> Result {
     let before = document.parts.len();
     let entries = files::list(path)?;
     for entry in &entries {
-        match entry.is_dir() {
-            true if is_trial(entry) => add_trial(&global.state_dir, &with_slash(entry), document)?,
-            false if ENDS.iter().any(|end| entry.extension().is_some_and(|found| found == *end)) => {
-                add_file(entry, document)?
+        if entry.is_dir() {
+            if is_trial(entry) {
+                add_trial(&global.state_dir, &with_slash(entry), document)?;
             }
-            _ => {}
+        } else if ENDS.iter().any(|end| entry.extension().is_some_and(|found| found == *end)) {
+            add_file(entry, document)?;
         }
     }
     if document.parts.len() == before && document.missing_trial().is_none() {

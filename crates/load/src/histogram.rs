@@ -32,11 +32,11 @@ pub(super) fn quantile_of_few(histogram: &Histogram<u64>, q: f64) -> Option<(u64
 }
 
 /// Values beyond a quantile with fewer of which it is the maximum under another name.
-const TOLD: f64 = 10.0;
+const MIN_BEYOND: f64 = 10.0;
 
 /// True if quantile `q` of `count` values differs from the maximum by enough values to be shown without a mark.
 pub(super) fn is_told(count: u64, q: f64) -> bool {
-    count as f64 * (1.0 - q) + 1e-6 >= TOLD
+    count as f64 * (1.0 - q) + 1e-6 >= MIN_BEYOND
 }
 
 /// Joins latencies of `answered` requests and ages of `unanswered` ones.

@@ -162,9 +162,10 @@ pub fn distribution(report: &Report) -> String {
         below *= 2;
     }
     let most = bins.iter().map(|(_, counts)| counts.iter().sum::<u64>()).max().unwrap_or(1);
-    let whose = match unfinished.is_empty() {
-        true => "of requests with a good response",
-        false => "of all requests; +: without a response, at least this long",
+    let whose = if unfinished.is_empty() {
+        "of requests with a good response"
+    } else {
+        "of all requests; +: without a response, at least this long"
     };
     let mut out = format!("  {:<12}{whose}\n", "latency");
     for (below, counts) in bins {

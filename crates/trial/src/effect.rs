@@ -101,10 +101,12 @@ impl Effect {
         let (low, high) = if bounded { (self.low, self.high) } else { (self.mid, self.mid) };
         let largest = [low, self.mid, high].into_iter().map(|end| (end * 100.0).abs()).fold(0.0, f64::max);
         let width = (high - low) * 100.0;
-        match bounded {
-            true if width < 0.2 && largest < 10.0 => 2,
-            true if width < 2.5 => 1,
-            _ => usize::from(largest < 9.95),
+        if bounded && width < 0.2 && largest < 10.0 {
+            2
+        } else if bounded && width < 2.5 {
+            1
+        } else {
+            usize::from(largest < 9.95)
         }
     }
 }

@@ -47,9 +47,12 @@ pub(super) fn locate(host: &dyn Host, target: &Target, group: GroupId) -> Place 
 fn mount(host: &dyn Host, group: GroupId) -> Option<String> {
     let mounts = parse::mounts(&host.read_text("proc/self/mountinfo").ok()?).ok()?;
     let is_version_2 = group.hierarchy.or_else(|| hierarchy(host))? == 0;
-    let found = mounts.iter().rfind(|mount| match is_version_2 {
-        true => mount.kind == "cgroup2",
-        false => mount.kind == "cgroup" && mount.options.iter().any(|option| option == "cpuset"),
+    let found = mounts.iter().rfind(|mount| {
+        if is_version_2 {
+            mount.kind == "cgroup2"
+        } else {
+            mount.kind == "cgroup" && mount.options.iter().any(|option| option == "cpuset")
+        }
     })?;
     // A later mount on the same point hides it.
     let visible = mounts.iter().rfind(|mount| mount.point == found.point)?;

@@ -99,10 +99,10 @@ pub(super) fn napi_thread(site: Site<'_>) -> Result<u32> {
     };
     // The kernel's number, which within a container is another process. A thread that has ended meanwhile is not listed the
     // next time.
-    match is_kernel_thread(site, pid, |name| name.starts_with("napi/"))? {
-        true => Ok(pid),
-        false => Err(site.unknown("NAPIs", &format!("its thread, process {pid}, is not visible from here"))),
+    if !is_kernel_thread(site, pid, |name| name.starts_with("napi/"))? {
+        return Err(site.unknown("NAPIs", &format!("its thread, process {pid}, is not visible from here")));
     }
+    Ok(pid)
 }
 
 /// True if this is a kernel thread with such a name: any process can take any name. An error if that cannot be read.

@@ -96,10 +96,14 @@ fn verdict_on_b(measure: &Measure) -> (&'static str, anstyle::Style) {
     }
     let Some(difference) = measure.difference else { return ("not measured", CAUTION) };
     let decides = DECIDES.contains(&measure.metric.name.as_str());
-    let style = |better: Better| match measure.metric.better == better {
-        _ if !decides => STRONG,
-        true => GOOD,
-        false => BAD,
+    let style = |better: Better| {
+        if !decides {
+            STRONG
+        } else if measure.metric.better == better {
+            GOOD
+        } else {
+            BAD
+        }
     };
     match (difference.low, difference.high) {
         (Some(low), _) if low > 0.0 => ("more", style(Better::Higher)),

@@ -107,10 +107,12 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
             let grown = b.packets / a.packets * prediction.packets;
             let rate = prediction.rate.map(|[low, high]| (low..=high).contains(&grown));
             let kept: Vec<bool> = loads.chain(rate).collect();
-            match kept.iter().all(|kept| *kept) {
-                _ if kept.is_empty() => "nothing to compare".to_owned(),
-                true => "inside the range".to_owned(),
-                false => "outside the range".to_owned(),
+            if kept.is_empty() {
+                "nothing to compare".to_owned()
+            } else if kept.iter().all(|kept| *kept) {
+                "inside the range".to_owned()
+            } else {
+                "outside the range".to_owned()
             }
         }
         None => {

@@ -37,10 +37,8 @@ impl Setup {
             Ok(address) => ServerName::from(address),
             Err(_) => ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?,
         };
-        config.resumption = match spec.tls_resume {
-            true => Resumption::in_memory_sessions(SESSIONS),
-            false => Resumption::disabled(),
-        };
+        config.resumption =
+            if spec.tls_resume { Resumption::in_memory_sessions(SESSIONS) } else { Resumption::disabled() };
         config.alpn_protocols = vec![protocol.to_vec()];
         Ok(Self { config: Arc::new(config), name })
     }

@@ -256,10 +256,10 @@ fn row(name: &str) -> Option<&'static Loss> {
 fn without_numbers(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for c in name.chars() {
-        match c.is_ascii_digit() {
-            true if text.ends_with('#') => {}
-            true => text.push('#'),
-            false => text.push(c),
+        if !c.is_ascii_digit() {
+            text.push(c);
+        } else if !text.ends_with('#') {
+            text.push('#');
         }
     }
     text

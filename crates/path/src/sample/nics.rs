@@ -197,9 +197,10 @@ fn one(
     };
     let known_driver = driver.known().map(String::as_str);
     let facts = drivers::facts(known_driver);
-    let channel_cpus = match facts.has_vmbus_channels {
-        true => vmbus::channel_cpus(host, &format!("{base}/device")),
-        false => BTreeMap::new(),
+    let channel_cpus = if facts.has_vmbus_channels {
+        vmbus::channel_cpus(host, &format!("{base}/device"))
+    } else {
+        BTreeMap::new()
     };
     let hardware = hardware::take(host, &name, known_driver, device.map(|_| function), in_full);
     let mut ids = queue_ids(host, &base);

@@ -171,12 +171,12 @@ fn command(label: &str, command: &str, about: Option<&str>) -> String {
     let lines = command_lines(&format!("   {LABEL}{label:<6}{LABEL:#} "), command);
     let about = about.map(|about| format!("({about})")).unwrap_or_default();
     let last = lines.lines().last().map_or(0, |line| width(&anstream::adapter::strip_str(line).to_string()));
-    match () {
-        () if about.is_empty() => lines,
-        () if last + 4 + width(&about) <= columns() => {
-            format!("{}    {about}\n", lines.trim_end_matches('\n'))
-        }
-        () => lines + &paragraph(&" ".repeat(INDENT), &about),
+    if about.is_empty() {
+        lines
+    } else if last + 4 + width(&about) <= columns() {
+        format!("{}    {about}\n", lines.trim_end_matches('\n'))
+    } else {
+        lines + &paragraph(&" ".repeat(INDENT), &about)
     }
 }
 

@@ -264,9 +264,10 @@ impl Link {
             let length = if self.sends_trains { self.out.len() } else { self.segment.min(self.out.len()) };
             let bytes = &self.out[..length];
             let is_train = length > self.segment;
-            let sent = match is_train {
-                true => send_train(&*self.socket, bytes, self.segment, None),
-                false => send(&*self.socket, bytes, SendFlags::NOSIGNAL).map(drop),
+            let sent = if is_train {
+                send_train(&*self.socket, bytes, self.segment, None)
+            } else {
+                send(&*self.socket, bytes, SendFlags::NOSIGNAL).map(drop)
             };
             match sent {
                 Ok(()) => drop(self.out.drain(..length)),
