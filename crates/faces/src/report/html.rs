@@ -167,7 +167,7 @@ fn verdict(m: &mut Markup, index: usize, part: &Part, program: Option<&str>) {
             m.text(": ");
             m.text(&summary.call);
         });
-        m.leaf("p", &[("class", "sentence")], &typeset(&summary.sentence));
+        m.sentence("p", &[("class", "sentence")], &summary.sentence);
         if let Part::Doctor(report) = part {
             bars::cpus(m, &Answer::new(report));
         }
@@ -176,14 +176,14 @@ fn verdict(m: &mut Markup, index: usize, part: &Part, program: Option<&str>) {
         let means = Some(words::before_and_after(&trial.record).join(", ")).filter(|means| !means.is_empty());
         let price = words::price(&trial.record).map(|price| format!("price: {price}"));
         for line in means.into_iter().chain(price) {
-            m.leaf("p", &[("class", "basis")], &typeset(&number::capitalized(&line)));
+            m.sentence("p", &[("class", "basis")], &number::capitalized(&line));
         }
         recommendation(m, &trial.record, program);
         if let Some(both) = super::predicted::compare(&trial.record) {
             let lines = format!("Predicted: {}. Measured: {}.", both.predicted, both.measured);
-            m.leaf("p", &[("class", "basis")], &typeset(&lines));
+            m.sentence("p", &[("class", "basis")], &lines);
         }
-        m.leaf("p", &[("class", "basis")], &typeset(&words::basis(&trial.record)));
+        m.sentence("p", &[("class", "basis")], &words::basis(&trial.record));
     });
 }
 
@@ -192,7 +192,7 @@ fn recommendation(m: &mut Markup, record: &TrialRecord, program: Option<&str>) {
     let recommended = Recommendation::new(record, program.unwrap_or("rxlab"));
     m.element("p", &[("class", "recommended")], |m| {
         m.inline("strong", &[], "Recommended: ");
-        m.text(&typeset(&recommended.sentence()));
+        m.prose(&recommended.sentence());
     });
     if let Some(command) = recommended.command.filter(|_| program.is_some()) {
         commands(m, &[command]);
@@ -240,7 +240,7 @@ fn glossary(m: &mut Markup) {
             for (term, meaning) in GLOSSARY {
                 m.element("div", &[], |m| {
                     m.leaf("dt", &[], term);
-                    m.leaf("dd", &[], &typeset(meaning));
+                    m.sentence("dd", &[], meaning);
                 });
             }
         });
@@ -252,7 +252,7 @@ fn figure(m: &mut Markup, title: &str, caption: &str, body: impl FnOnce(&mut Mar
     m.element("figure", &[], |m| {
         m.element("figcaption", &[], |m| {
             m.leaf("h3", &[], title);
-            m.leaf("p", &[], &typeset(caption));
+            m.sentence("p", &[], caption);
         });
         body(m);
     });
@@ -263,7 +263,7 @@ fn remarks(m: &mut Markup, heading: &str, remarks: &[impl AsRef<str>]) {
     if !remarks.is_empty() {
         m.leaf("h3", &[], heading);
         m.element("ul", &[], |m| {
-            remarks.iter().for_each(|remark| m.leaf("li", &[], &typeset(remark.as_ref())));
+            remarks.iter().for_each(|remark| m.sentence("li", &[], remark.as_ref()));
         });
     }
 }
@@ -335,7 +335,7 @@ mod tests {
         record.slots[2].absent.insert("query.lag".to_owned(), "no sample".to_owned());
         let page = page(&[record]);
         let check = "front, http://10.0.0.1:80/ every 200ms; failed: 2 of 10 in A, 4 of 20 in B";
-        let query = "lag, `max(lag)`: mean 3.00 in A, 3.00 in B; missing in 1 slot: no sample";
+        let query = "lag, <code>max(lag)</code>: mean 3.00 in A, 3.00 in B; missing in 1 slot: no sample";
         for row in [format!("<dd>{check}"), format!("<dd>{query}")] {
             assert!(page.replace('\u{a0}', " ").contains(&row), "{row}");
         }

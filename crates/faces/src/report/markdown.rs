@@ -4,6 +4,7 @@ use super::document::{Document, Part, Trial};
 use super::findings::{Answer, Bar, worst_first};
 use super::interference::{by, losers, who};
 use super::summary::Summary;
+use super::words::Span;
 use super::{html, validity, words};
 use rxlab_advise::doctor::DoctorReport;
 use rxlab_base::grammar::terminal;
@@ -31,7 +32,7 @@ pub fn render(document: &Document, program: &str) -> String {
             "\n## {}: {}\n\n{}\n",
             escape(&summary.name),
             escape(&summary.call),
-            escape(&summary.sentence)
+            prose(&summary.sentence)
         );
         match part {
             Part::Trial(found) => trial(&mut out, found, program),
@@ -71,7 +72,7 @@ fn trial(out: &mut String, trial: &Trial, program: &str) {
         *out += &format!("\n{}\n", escape(&capitalized(&means)));
     }
     words::price(record).iter().for_each(|price| *out += &format!("\nPrice: {}\n", escape(price)));
-    *out += &format!("\n**Recommended:** {}\n", escape(&recommended.sentence()));
+    *out += &format!("\n**Recommended:** {}\n", prose(&recommended.sentence()));
     recommended.command.iter().for_each(|command| fence(out, command));
     out.push('\n');
     for (arm, lines) in ["A", "B"].into_iter().zip(record.arms()) {
@@ -102,7 +103,7 @@ fn trial(out: &mut String, trial: &Trial, program: &str) {
     let rows = validity::rows(record).into_iter().map(|(name, words)| [name.to_owned(), words]);
     *out += &table(&["Condition", "Found"], rows);
     for note in record.analysis.iter().flat_map(|analysis| &analysis.notes) {
-        *out += &format!("\n{}\n", escape(note));
+        *out += &format!("\n{}\n", prose(note));
     }
     *out += "\n</details>\n";
 }
@@ -121,25 +122,25 @@ fn doctor(out: &mut String, report: &DoctorReport) {
     fence(out, &bars.join("  "));
     out.push('\n');
     for fact in &answer.facts {
-        *out += &format!("- {}: {}\n", fact.label, escape(&fact.text));
+        *out += &format!("- {}: {}\n", fact.label, prose(&fact.text));
     }
-    *out += &format!("- basis: {}\n", escape(&answer.basis));
+    *out += &format!("- basis: {}\n", prose(&answer.basis));
     for (index, fix) in answer.fixes.iter().enumerate() {
         let risk = fix.risk.map_or(String::new(), |risk| format!(" (risk: {risk})"));
-        *out += &format!("\n{}. {}{risk}\n", index + 1, escape(&capitalized(&fix.action)));
-        fix.rough.iter().for_each(|rough| *out += &format!("\n   Rough: {}\n", escape(rough)));
+        *out += &format!("\n{}. {}{risk}\n", index + 1, prose(&capitalized(&fix.action)));
+        fix.rough.iter().for_each(|rough| *out += &format!("\n   Rough: {}\n", prose(rough)));
         fix.command.iter().for_each(|next| fence(out, &next.line));
     }
     for finding in worst_first(&report.findings) {
-        *out += &format!("\n### {}\n\n{}\n\n", escape(&finding.title), escape(&capitalized(&finding.why)));
-        finding.seen().into_iter().for_each(|line| *out += &format!("- {}\n", escape(line)));
+        *out += &format!("\n### {}\n\n{}\n\n", escape(&finding.title), prose(&capitalized(&finding.why)));
+        finding.seen().into_iter().for_each(|line| *out += &format!("- {}\n", prose(line)));
         // Where a plan answers, the list of what to do has it.
         if !report.has_plan(finding) {
-            *out += &format!("\nFix: {}\n", escape(&finding.remedy));
+            *out += &format!("\nFix: {}\n", prose(&finding.remedy));
         }
     }
     for path in &report.paths {
-        *out += &format!("\n{}: {}\n", code(path.nic.as_str()), escape(&path.summary));
+        *out += &format!("\n{}: {}\n", code(path.nic.as_str()), prose(&path.summary));
     }
 }
 
@@ -162,6 +163,15 @@ fn table<const N: usize>(heads: &[&str; N], rows: impl Iterator<Item = [String; 
         out += &format!("| {} |\n", row.map(|cell| escape(&cell)).join(" | "));
     }
     out
+}
+
+/// A sentence of the program.
+fn prose(text: &str) -> String {
+    let part = |part| match part {
+        Span::Words(words) => escape(words),
+        Span::Code(text) => code(text),
+    };
+    words::spans(text).map(part).collect()
 }
 
 /// Text without meaning in Markdown or HTML, on one line. What reads the same without a backslash has none: intervals,

@@ -493,3 +493,17 @@ pub fn calibration(record: &TrialRecord) -> String {
         if is_sound { "" } else { " (sound is 3 to 7 %)" },
     )
 }
+/// A part of a sentence.
+pub(super) enum Span<'a> {
+    /// Plain text.
+    Words(&'a str),
+    /// What stands between backquotes: a command, a setting, a value.
+    Code(&'a str),
+}
+
+/// The sentence in its parts. A backquote without its other half is a character of a name.
+pub(super) fn spans(text: &str) -> impl Iterator<Item = Span<'_>> {
+    let is_balanced = text.matches('`').count().is_multiple_of(2);
+    let part = |(index, text)| if index % 2 == 0 { Span::Words(text) } else { Span::Code(text) };
+    text.splitn(if is_balanced { usize::MAX } else { 1 }, '`').enumerate().map(part)
+}

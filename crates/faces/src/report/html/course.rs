@@ -1,6 +1,6 @@
 //! The course of a tuning in time order: sample, search, proof, setting, checkpoints.
 
-use super::markup::{Markup, typeset};
+use super::markup::Markup;
 use crate::report::document::{Document, Part};
 use crate::report::findings::Answer;
 use crate::report::{blocks_text, words};
@@ -22,7 +22,7 @@ pub(super) fn article(m: &mut Markup, tuning: &Tuning, document: &Document) {
                 m.inline("strong", &[], step.kind);
                 m.text(" ");
                 m.inline("small", &[], &step.when);
-                m.leaf("p", &[], &typeset(&capitalized(&step.result)));
+                m.sentence("p", &[], &capitalized(&step.result));
             });
         }
     });

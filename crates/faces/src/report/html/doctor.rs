@@ -12,11 +12,11 @@ use rxlab_setting::Setting;
 /// The article below its heading: the answer as the terminal has it, without its picture, then everything else.
 pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&str>) {
     let answer = Answer::new(report);
-    m.leaf("p", &[("class", "basis")], &typeset(&capitalized(&answer.basis)));
+    m.sentence("p", &[("class", "basis")], &capitalized(&answer.basis));
     m.element("dl", &[("class", "settings")], |m| {
         for fact in &answer.facts {
             m.leaf("dt", &[], &capitalized(fact.label));
-            m.leaf("dd", &[], &typeset(&fact.text));
+            m.sentence("dd", &[], &fact.text);
         }
     });
     if !answer.fixes.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&st
         m.element("p", &[("class", "path")], |m| {
             m.inline("strong", &[], path.nic.as_str());
             m.text(" ");
-            m.text(&typeset(&path.summary));
+            m.prose(&path.summary);
         });
     }
     for finding in worst_first(&report.findings) {
@@ -39,15 +39,13 @@ pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&st
 fn one_fix(m: &mut Markup, fix: &Fix, has_commands: bool) {
     m.element("li", &[], |m| {
         let risk = fix.risk.map_or(String::new(), |risk| format!(" (risk: {risk})"));
-        m.leaf("p", &[], &typeset(&format!("{}{risk}", capitalized(&fix.action))));
+        m.sentence("p", &[], &format!("{}{risk}", capitalized(&fix.action)));
         if let Some(rough) = &fix.rough {
-            m.leaf("p", &[("class", "basis")], &typeset(&format!("Rough: {rough}")));
+            m.sentence("p", &[("class", "basis")], &format!("Rough: {rough}"));
         }
         if let Some(next) = fix.command.as_ref().filter(|_| has_commands) {
             commands(m, std::slice::from_ref(&next.line));
-            next.about
-                .iter()
-                .for_each(|about| m.leaf("p", &[("class", "basis")], &typeset(&capitalized(about))));
+            next.about.iter().for_each(|about| m.sentence("p", &[("class", "basis")], &capitalized(about)));
         }
     });
 }
@@ -85,7 +83,7 @@ fn one(m: &mut Markup, report: &DoctorReport, finding: &Finding) {
             m.inline("small", &[], &finding.id);
         });
         m.element("ul", &[], |m| {
-            finding.seen().into_iter().for_each(|line| m.leaf("li", &[], &typeset(line)));
+            finding.seen().into_iter().for_each(|line| m.sentence("li", &[], line));
         });
         // Where a plan answers, the list of what to do has it.
         let fix = Some(("Fix", &finding.remedy)).filter(|_| !report.has_plan(finding));
@@ -93,7 +91,7 @@ fn one(m: &mut Markup, report: &DoctorReport, finding: &Finding) {
             m.element("p", &[], |m| {
                 m.inline("strong", &[], name);
                 m.text(": ");
-                m.text(&typeset(text));
+                m.prose(text);
             });
         }
     });

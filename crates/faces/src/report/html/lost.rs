@@ -24,9 +24,9 @@ pub(super) fn article(m: &mut Markup, sample: &Interference) {
         Tier::Ebpf => "measured with eBPF",
         Tier::Procfs => "from the counters of /proc",
     };
-    m.leaf("p", &[("class", "basis")], &typeset(&format!("Over {:.1} s, {method}", sample.seconds)));
+    m.sentence("p", &[("class", "basis")], &format!("Over {:.1} s, {method}", sample.seconds));
     if let Some(missing) = &sample.missing {
-        m.leaf("p", &[("class", "basis")], &typeset(&format!("No eBPF: {missing}")));
+        m.sentence("p", &[("class", "basis")], &format!("No eBPF: {missing}"));
     }
     if let Fact::Known(victims) = &sample.victims {
         processes(m, sample, victims);

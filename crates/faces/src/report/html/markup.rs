@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::document::Document;
+use crate::report::words::{self, Span};
 use rxlab_base::grammar::html::push_text;
 
 /// Attributes of an element: name and value; the value is escaped.
@@ -29,6 +30,16 @@ impl Markup {
         push_text(text, &mut self.out);
     }
 
+    /// A sentence of the program.
+    pub(super) fn prose(&mut self, text: &str) {
+        for part in words::spans(text) {
+            match part {
+                Span::Words(words) => self.text(&typeset(words)),
+                Span::Code(code) => self.inline("code", &[], code),
+            }
+        }
+    }
+
     /// An element with content, on lines of its own.
     pub(super) fn element(&mut self, tag: &str, attributes: Attributes<'_>, body: impl FnOnce(&mut Self)) {
         self.open(tag, attributes, ">");
@@ -41,6 +52,14 @@ impl Markup {
     /// An element with text only, on a line of its own.
     pub(super) fn leaf(&mut self, tag: &str, attributes: Attributes<'_>, text: &str) {
         self.inline(tag, attributes, text);
+        self.out.push('\n');
+    }
+
+    /// An element with a sentence of the program, on a line of its own.
+    pub(super) fn sentence(&mut self, tag: &str, attributes: Attributes<'_>, text: &str) {
+        self.open(tag, attributes, ">");
+        self.prose(text);
+        self.close(tag);
         self.out.push('\n');
     }
 
@@ -198,6 +217,20 @@ mod tests {
             markup.finish(),
             "<p title=\"&quot;&gt;&lt;script&gt;\">\n&lt;b&gt;&amp;&#39;\\u{0}</p>\n"
         );
+    }
+
+    #[test]
+    fn what_backquotes_enclose_is_code() {
+        let prose = |text: &str| {
+            let mut markup = Markup::default();
+            markup.sentence("p", &[], text);
+            markup.finish()
+        };
+        assert_eq!(
+            prose("5 % of it: `rxlab show -v` -> `a<b`"),
+            "<p>5\u{a0}% of it: <code>rxlab show -v</code> \u{2192} <code>a&lt;b</code></p>\n"
+        );
+        assert_eq!(prose("eth`0"), "<p>eth`0</p>\n", "a character of a name");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rxlab_trial::outcome;
 use rxlab_trial::record::{Effect, MetricResult, TrialRecord};
 use rxlab_trial::spec::Kind;
 
-use super::markup::{Markup, typeset};
+use super::markup::Markup;
 use super::{remarks, tone_class};
 
 /// Column headings of the metrics table.
@@ -42,8 +42,8 @@ pub(super) fn figures(m: &mut Markup, heads: &[&str], rows: impl Iterator<Item =
             m.element("tr", &[], |m| {
                 for (index, (head, cell)) in heads.iter().zip(&row).enumerate() {
                     match index {
-                        0 => m.leaf("th", &[("scope", "row")], &typeset(cell)),
-                        _ => m.leaf("td", &[("data-head", head)], &typeset(cell)),
+                        0 => m.sentence("th", &[("scope", "row")], cell),
+                        _ => m.sentence("td", &[("data-head", head)], cell),
                     }
                 }
             });
@@ -56,7 +56,7 @@ pub(super) fn terms(m: &mut Markup, rows: impl IntoIterator<Item = (&'static str
     m.element("dl", &[("class", "settings")], |m| {
         for (name, value) in rows {
             m.leaf("dt", &[], name);
-            m.leaf("dd", &[], &typeset(&value));
+            m.sentence("dd", &[], &value);
         }
     });
 }
@@ -134,7 +134,7 @@ fn metric(m: &mut Markup, result: &MetricResult, (call, tone): (&'static str, To
         });
         // On a narrow page each figure follows its heading.
         for (head, figure) in FIGURES.iter().zip(figures) {
-            m.leaf("td", &[("class", "number"), ("data-head", head)], &typeset(&figure));
+            m.sentence("td", &[("class", "number"), ("data-head", head)], &figure);
         }
         m.leaf("td", &[("class", tone_class(tone)), ("data-head", "Effect")], call);
     });
