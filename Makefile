@@ -101,4 +101,4 @@ pictures: build ## Renew the pictures and the demo's output in docs, as root, on
 	scripts/pictures $(target)/release/rxlab
 
 docs: ## Regenerate the generated documents
-	RXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --lib
+	RXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --lib --no-fail-fast
