@@ -17,7 +17,7 @@ use crate::commands::Global;
 use crate::error::Result;
 
 pub(super) use blocks::exit as exit_blocks;
-pub(super) use conduct::{Conduct, conduct};
+pub(super) use conduct::{Conduct, attempt, conduct, explain};
 pub(super) use finish::{exit, put_back};
 pub(super) use flags::LoadFlags;
 pub(super) use presample::{plan, presample};

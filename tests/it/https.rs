@@ -131,7 +131,18 @@ fn a_server_s_own_certificate_will_do() {
     let Some(other) = Nginx::start_tls_with(&[], "") else { return };
     spec = self::spec(&nginx);
     spec.ca = Some(other.directory.path().join("cert.pem"));
-    assert!(Session::start(&spec).is_err(), "the certificate of another server");
+    let error = Session::start(&spec).expect_err("the certificate of another server").to_string();
+    assert!(error.contains("the server's certificate is a CA's, so it probably signs itself"), "{error}");
+}
+
+#[test]
+fn a_port_without_tls_is_named() {
+    let target = crate::load::target(1);
+    let url = format!("https://{}/simple", target.addresses().http.expect("served"));
+    let mut spec = Spec::new(url.parse().expect("a URL"));
+    spec.insecure = true;
+    let error = Session::start(&spec).expect_err("no TLS").to_string();
+    assert!(error.contains("the server does not speak TLS on this port"), "{error}");
 }
 
 #[test]

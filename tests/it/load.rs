@@ -28,7 +28,7 @@ use serde_json::Value;
 use crate::process::Running;
 
 /// A target with all three servers, on ports chosen by the kernel.
-fn target(threads: usize) -> Target {
+pub(crate) fn target(threads: usize) -> Target {
     let any = Some(([127, 0, 0, 1], 0).into());
     let spec =
         rxlab_load::servers::Spec { http: any, udp_echo: any, udp_sink: any, threads, ..Default::default() };

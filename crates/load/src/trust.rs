@@ -77,6 +77,11 @@ impl Trust {
     }
 }
 
+/// True if a server shows the certificate of a CA as its own. The error of webpki has no type here.
+pub(super) fn is_of_ca(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::Other(why) if why.to_string().contains("CaUsedAsEndEntity"))
+}
+
 fn of_system() -> Result<RootCertStore, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -111,9 +116,7 @@ impl ServerCertVerifier for Verifier {
         };
         match chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             // Its dates are right: they are checked before.
-            Err(Error::InvalidCertificate(CertificateError::Other(why)))
-                if why.to_string().contains("CaUsedAsEndEntity") && listed.contains(end_entity) =>
-            {
+            Err(Error::InvalidCertificate(error)) if is_of_ca(&error) && listed.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }

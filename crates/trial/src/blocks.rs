@@ -83,7 +83,7 @@ pub struct BlockSlot {
 pub enum End {
     /// It has all its blocks.
     Complete,
-    /// Too many blocks were void.
+    /// Too many blocks were void, or slots took so long that the time was over.
     Incomplete,
     /// The load generator was the limit in most slots: the effects say nothing about the server.
     ClientLimited {
@@ -411,7 +411,7 @@ pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> 
     let cells = record.cells();
     let (mut voids, mut limited, mut run) = (vec![0; cells], Vec::new(), 0);
     for block in first..2 * record.planned() {
-        let Some((stage, due)) = record.due() else { break };
+        let Some((stage, due)) = record.due().filter(|_| !bench.is_late()) else { break };
         for at in design::block(record.seed, block, due.len()) {
             let cell = due[at];
             if bench.stopped() {

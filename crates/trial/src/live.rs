@@ -67,6 +67,8 @@ pub struct Live<'a, Record> {
     pub dir: &'a TrialDir,
     /// Start of the trial; a resumed trial continues from the last slot.
     pub began: Instant,
+    /// No slot begins later: the guard reverts the change a while after it.
+    pub until: Instant,
     /// Called with the record after each slot.
     pub progress: &'a mut dyn FnMut(&Record),
 }
@@ -171,6 +173,10 @@ impl<Record: Slots> Bench<Record> for Live<'_, Record> {
 
     fn stopped(&self) -> bool {
         self.watch.is_stopped()
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() > self.until
     }
 }
 

@@ -30,10 +30,11 @@ use rxlab_advise::doctor::NicQueues;
 use rxlab_base::units::{Fact, NicName, rfc3339};
 use rxlab_change::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
 use rxlab_change::journal::{BackCommand, Store};
+use rxlab_change::knob::KnobError;
 use rxlab_path::model::Model;
 use rxlab_path::sample::Inventory;
 use rxlab_probe::SoftirqTime;
-use rxlab_setting::{Prediction, Setting};
+use rxlab_setting::{Prediction, Setting, Target};
 use rxlab_stats::design::Arm;
 use rxlab_sys::{Host, Namespace, ProcessId, lasting_netns};
 
@@ -119,6 +120,21 @@ pub enum PerformError {
     /// The journal cannot record that the change stays; it is still set.
     #[error(transparent)]
     Keep(FactorError),
+}
+
+impl PerformError {
+    /// The knob and the target that the driver or the kernel does not let be set, if that alone ended the trial and the machine is
+    /// restored.
+    pub fn refused(&self) -> Option<(&'static str, &Target)> {
+        let Self::Loop { error, undo } = self else { return None };
+        let LiveError::Factor(FactorError::Apply(ApplyError::Knob(error))) = &**error else { return None };
+        match error {
+            KnobError::Lacks { knob, target, .. } | KnobError::Unsupported { knob, target, .. } => {
+                undo.is_clean().then_some((knob, target))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The record of a trial, by which its loop runs.
@@ -331,6 +347,7 @@ fn begin<'a, Record: Trial>(
         began: Instant::now()
             .checked_sub(Duration::from_secs_f64(record.done_s()))
             .unwrap_or_else(Instant::now),
+        until: Instant::now() + longest(spec),
         progress: setup.progress,
     };
     Ok((live, guard))
@@ -380,7 +397,8 @@ fn factor<Record>(
         home: Namespace::home(setup.root),
         applier: ProcessId::own(),
         what: format!("trial {}", setup.dir.id()),
-        confirm: Some(longest(spec)),
+        // The last slot, its record and the analysis take a while, too.
+        confirm: Some(longest(spec) + Duration::from_secs(30)),
         seen: None,
         continues: None,
     };
@@ -402,8 +420,8 @@ fn directory() -> Option<String> {
     std::env::current_dir().ok()?.into_os_string().into_string().ok()
 }
 
-/// Latest undo of a killed trial: after twice the time that it would have taken. A
-/// trial still running then holds the lock, and the guard waits for it.
+/// Time in which slots begin: twice what the trial takes if half of them are void. The guard kills a trial that holds the lock after
+/// its deadline: by then it is stopped or hangs.
 fn longest(spec: &Spec) -> Duration {
     let design = &spec.design;
     // Void pairs and blocks are repeated, up to as many again.

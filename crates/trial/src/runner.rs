@@ -70,6 +70,12 @@ pub trait Bench<Record> {
 
     /// True if the user asked to stop.
     fn stopped(&self) -> bool;
+
+    /// True shortly before the guard would revert the change and kill the trial: slots took far longer than planned, as on a
+    /// machine whose CPUs are full.
+    fn is_late(&self) -> bool {
+        false
+    }
 }
 
 /// End of a trial, in addition to its slots.
@@ -141,7 +147,7 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
             if analysis::primary_decision(self.record, &monitor).is_some() {
                 break;
             }
-            if self.record.has_no_time() {
+            if self.record.has_no_time() || self.bench.is_late() {
                 self.record.time_is_over = true;
                 break;
             }
@@ -160,7 +166,8 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
             loop {
                 let of_arm = || self.record.slots.iter().filter(|slot| slot.arm == arm);
                 let valid = of_arm().filter(|slot| slot.void.is_none()).count();
-                if valid >= self.record.max_pairs || of_arm().count() >= 2 * self.record.max_pairs {
+                let is_over = valid >= self.record.max_pairs || of_arm().count() >= 2 * self.record.max_pairs;
+                if is_over || self.bench.is_late() {
                     break;
                 }
                 if let Some(ending) = self.slot(Phase::Comparison, valid, position, arm)? {

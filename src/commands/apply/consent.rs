@@ -18,7 +18,7 @@ pub(super) fn obtain(changes: &[Change], plan: &Plan, model: &Model, is_agreed: 
         .filter(|change| change.needed)
         .map(|change| (change, planned(change, plan, model)))
         .collect();
-    let mut out = output::plain_stdout();
+    let mut out = output::text_stdout();
     write!(out, "{}", table(&planned).render())?;
     let Some(risk) = planned.iter().filter_map(|(_, planned)| planned.risk).max() else { return Ok(()) };
     if risk == Risk::Safe || is_agreed {

@@ -66,6 +66,16 @@ pub(crate) fn conduct<Record: Conducted>(
     trial: Conduct<'_>,
     resumed: Option<Record>,
 ) -> Result<Outcome<Record>> {
+    let commands = trial.spec.change.a.is_some();
+    attempt(global, trial, resumed)?.map_err(|error| explain(error, commands))
+}
+
+/// The same; the caller has to [`explain`] the error of the trial.
+pub(crate) fn attempt<Record: Conducted>(
+    global: &Global,
+    trial: Conduct<'_>,
+    resumed: Option<Record>,
+) -> Result<std::result::Result<Outcome<Record>, PerformError>> {
     let root = place::root(global)?;
     let store = place::store(global);
     let bar = progress::bar(&format!("trial {}", trial.spec.name), trial.spec.slots() as u64);
@@ -107,8 +117,7 @@ pub(crate) fn conduct<Record: Conducted>(
     };
     let outcome = perform(trial.spec, setup, resumed);
     bar.finish_and_clear();
-    let commands = trial.spec.change.a.is_some();
-    outcome.map_err(|error| explain(error, commands))
+    Ok(outcome)
 }
 
 /// `, throughput +18 % [+2, +38]`: the change of the primary metric over the pairs so far. Empty until there is an
@@ -126,7 +135,7 @@ fn fresh_seed() -> u64 {
 }
 
 /// `commands`: the arms are shell commands.
-fn explain(error: PerformError, commands: bool) -> CommandError {
+pub(crate) fn explain(error: PerformError, commands: bool) -> CommandError {
     match error {
         PerformError::Begin(error) => error.into(),
         PerformError::Guard(_) => CommandError::failed(error),

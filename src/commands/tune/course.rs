@@ -8,7 +8,7 @@ use super::survey::{Survey, Way, survey};
 use super::{Args, Goal};
 use crate::commands::apply::consent;
 use crate::commands::machine::Machine;
-use crate::commands::trial::{self, Conduct, conduct, presample};
+use crate::commands::trial::{self, Conduct, attempt, conduct, explain, presample};
 use crate::commands::{Global, apply, files, look, machine, output, report};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::doctor::DoctorReport;
@@ -18,7 +18,7 @@ use rxlab_faces::report::{html, tune_text};
 use rxlab_load::Protocol;
 use rxlab_path::evidence::{lost, received};
 use rxlab_path::model::{Model, Rates};
-use rxlab_setting::{Plan, in_words};
+use rxlab_setting::{Plan, Target, in_words};
 use rxlab_trial::blocks::{self, BlocksRecord};
 use rxlab_trial::check::Check;
 use rxlab_trial::choose;
@@ -223,7 +223,8 @@ impl<'a> Course<'a> {
         consent::ask("Begin?")
     }
 
-    /// Compares the candidates, or goes on with it.
+    /// Compares the candidates, or goes on with it. Only a write shows whether a driver lets a value be set: if not, it begins again
+    /// without the candidates that need it.
     fn choose(
         &mut self,
         machine: &Machine,
@@ -234,9 +235,29 @@ impl<'a> Course<'a> {
         let (dir, resumed) = self.dir(spec, resumed)?;
         self.tuning().choice = Some(dir.id());
         let trial = Conduct { spec, machine, ready, dir, keep: false, stop: self.stop };
-        let outcome = conduct(self.global, trial, resumed)?;
-        trial::put_back(&outcome)?;
-        self.chosen(spec, outcome.record)
+        let error = match attempt(self.global, trial, resumed)? {
+            Ok(outcome) => {
+                trial::put_back(&outcome)?;
+                return self.chosen(spec, outcome.record);
+            }
+            Err(error) => error,
+        };
+        let Some((knob, target)) = error.refused() else { return Err(explain(error, false)) };
+        let arm = without(&spec.arm, knob, target);
+        let left_out = LeftOut { what: format!("{knob} {target}"), why: error.to_string() };
+        if !self.global.json {
+            write!(output::text_stdout(), "{}", tune_text::left_out(&left_out))?;
+        }
+        let tuning = self.tuning();
+        tuning.left_out.push(left_out);
+        tuning.candidates = arm.iter().map(tried).collect();
+        if arm.is_empty() {
+            return self.ended(End::Unproven { why: "no candidate could be set".to_owned() });
+        }
+        let spec = Spec { arm, ..spec.clone() };
+        let machine = machine::open(self.global)?;
+        let ready = trial::ready(self.global, &machine, &spec)?;
+        self.choose(&machine, &spec, ready, None)
     }
 
     /// The directory of a new trial, or of the one that goes on.
@@ -379,6 +400,12 @@ fn word(nic: &NicName) -> String {
     nic.as_str().chars().map(|c| if spec::is_name_char(c) { c } else { '-' }).collect()
 }
 
+/// The candidates that do not set `knob` on `target`.
+fn without(arms: &[Named], knob: &str, target: &Target) -> Vec<Named> {
+    let needs = |named: &&Named| named.set.iter().any(|set| set.knob == knob && set.target == *target);
+    arms.iter().filter(|named| !needs(named)).cloned().collect()
+}
+
 fn tried(named: &Named) -> Tried {
     Tried {
         name: named.name.clone(),
@@ -453,7 +480,7 @@ fn seconds(spec: &Spec, time: Option<Duration>) -> f64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{CHOOSING, Design, Named, SETTLING, SLOT, Seconds, Tuning, choose, fitting, word};
+    use super::{CHOOSING, Design, Named, SETTLING, SLOT, Seconds, Tuning, choose, fitting, without, word};
 
     fn candidates(count: usize) -> Vec<Named> {
         let one = |at: usize| Named {
@@ -491,6 +518,22 @@ mod tests {
             first < 6 && all == first && left_out == 6 - first && blocks >= 6 && fits,
             "fewer candidates"
         );
+    }
+
+    /// virtio_net reports `rx_usecs` and refuses to set it: each search that drew it ended with an error.
+    #[test]
+    fn what_a_driver_refuses_is_not_tried_again() {
+        let mut arms = candidates(3);
+        let all = arms.len();
+        let refused = ["rx_usecs eth0 = 50", "rx_usecs eth1 = 50"].map(|set| set.parse().expect("a setting"));
+        arms.extend(refused.map(|set| Named {
+            name: "m".to_owned(),
+            set: vec![set],
+            size: None,
+            later: false,
+        }));
+        let left = without(&arms, "rx_usecs", &"eth0".parse().expect("a target"));
+        assert!(left.len() == all + 1 && left[all].set[0].to_string() == "rx_usecs eth1 = 50", "{left:?}");
     }
 
     #[test]

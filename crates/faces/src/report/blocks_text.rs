@@ -114,7 +114,7 @@ pub fn sentence(record: &BlocksRecord) -> String {
             Some(Effects::Choice(choice)) => choice_in_words(record, choice),
             None => String::new(),
         },
-        End::Incomplete => "Too many blocks were void: no effect was judged.".to_owned(),
+        End::Incomplete => "Too many blocks were void, or took too long: no effect was judged.".to_owned(),
         End::ClientLimited { reason } => {
             format!(
                 "The load generator was at its limit ({reason}): the effects say nothing about the server."

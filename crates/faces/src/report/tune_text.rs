@@ -5,7 +5,7 @@ use super::text::{command_lines, paragraph};
 use rxlab_base::number;
 use rxlab_trial::blocks::BlocksRecord;
 use rxlab_trial::spec::Guards;
-use rxlab_trial::tuning::{End, Tuning};
+use rxlab_trial::tuning::{End, LeftOut, Tuning};
 
 /// What limits the machine and what would be tried, before the question.
 pub fn survey(tuning: &Tuning, guards: &Guards, has_check: bool) -> String {
@@ -18,13 +18,16 @@ pub fn survey(tuning: &Tuning, guards: &Guards, has_check: bool) -> String {
     let later = tuning.candidates.iter().any(|tried| tried.later);
     let more = if later { "; then sizes between the best of them" } else { "" };
     out += &paragraph("  tries       ", &format!("{}{more}", first.join(", ")));
-    for left_out in &tuning.left_out {
-        out += &paragraph("  not tried   ", &format!("{} ({})", left_out.what, left_out.why));
-    }
+    tuning.left_out.iter().for_each(|one| out += &left_out(one));
     out += &paragraph("  stops       ", &stops(guards, has_check));
     let takes =
         format!("at most {}; restores the machine unless the best helps", number::about(tuning.seconds));
     out + &paragraph("  takes       ", &takes)
+}
+
+/// Something that is not tried.
+pub fn left_out(LeftOut { what, why }: &LeftOut) -> String {
+    paragraph("  not tried   ", &format!("{what} ({why})"))
 }
 
 /// What stops a candidate.

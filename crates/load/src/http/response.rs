@@ -288,7 +288,14 @@ impl Parser {
         // Detect garbage by its first bytes, not when the connection times out.
         let start = self.head.iter().chain(&input[..part]).take(5);
         if !start.eq(b"HTTP/".iter().take(self.head.len() + part)) {
-            return Err("not an HTTP response");
+            let begin: Vec<u8> = self.head.iter().chain(&input[..part]).take(5).copied().collect();
+            return Err(match begin[..] {
+                // An alert or a handshake of version 3.
+                [0x15 | 0x16, 3, ..] => "TLS instead of HTTP (https://)",
+                // The length, type and flags of a SETTINGS frame.
+                [0, _, _, 4, 0] => "HTTP/2 instead of HTTP/1.1 (--http2)",
+                _ => "not an HTTP response",
+            });
         }
         if end.is_none() || !self.head.is_empty() {
             self.head.extend_from_slice(&input[..part]);

@@ -11,10 +11,11 @@ use quinn_proto::crypto::rustls::QuicClientConfig;
 use rustix::io::Errno;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, HandshakeKind};
+use rustls::{CertificateError, ClientConfig, ClientConnection, HandshakeKind, InvalidMessage};
 use socket2::Socket;
 
 use crate::spec::Spec;
+use crate::trust;
 
 /// Returned by [`Tls::read`] if the peer violates the TLS protocol.
 pub(super) const BROKEN: Errno = Errno::PROTO;
@@ -104,7 +105,7 @@ impl Tls {
     fn receive(&mut self, mut socket: &Socket) -> std::io::Result<bool> {
         let length = self.connection.read_tls(&mut socket)?;
         // An answer, if not a good one.
-        let invalid = |error| std::io::Error::new(ErrorKind::InvalidData, error);
+        let invalid = |error| std::io::Error::new(ErrorKind::InvalidData, in_words(&error));
         self.connection.process_new_packets().map_err(invalid)?;
         Ok(length > 0)
     }
@@ -163,5 +164,21 @@ impl Tls {
                 }
             }
         }
+    }
+}
+
+/// The usual mistakes in words that need no knowledge of TLS.
+fn in_words(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "the server does not speak TLS on this port".to_owned()
+        }
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "the issuer of the server's certificate is unknown".to_owned()
+        }
+        rustls::Error::InvalidCertificate(error) if trust::is_of_ca(error) => {
+            "the server's certificate is a CA's, so it probably signs itself".to_owned()
+        }
+        other => other.to_string(),
     }
 }

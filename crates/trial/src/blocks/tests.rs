@@ -58,6 +58,14 @@ fn a_cell_that_never_takes_hold_ends_the_trial() {
     assert!(record.slots.len() <= 12 && record.conclusion.expect("concluded").found.is_none());
 }
 
+/// The guard killed a choice whose slots took three times longer than planned.
+#[test]
+fn a_late_trial_ends_by_itself() {
+    let mut record = record();
+    assert_eq!(ran(&mut record, Simulated { late_after: 10, ..simulated(1) }), End::Incomplete);
+    assert_eq!(record.slots.len(), 12, "at the end of a block");
+}
+
 /// An interrupted slot is void, and as the third one of its cell it once ended the trial for good.
 #[test]
 fn an_interruption_does_not_end_the_trial() {

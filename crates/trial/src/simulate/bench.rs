@@ -15,6 +15,8 @@ pub(crate) struct Simulated {
     pub(crate) slots: usize,
     pub(crate) saves: usize,
     pub(crate) stop_after: usize,
+    /// Slots after which it is late.
+    pub(crate) late_after: usize,
     /// True for the arm and the number of a slot that does not count.
     pub(crate) void: fn(usize, usize) -> bool,
     pub(crate) guard_at: Option<usize>,
@@ -31,6 +33,7 @@ impl Simulated {
             slots: 0,
             saves: 0,
             stop_after: usize::MAX,
+            late_after: usize::MAX,
             void: |_, _| false,
             guard_at: None,
             changed_at: None,
@@ -64,5 +67,9 @@ impl<Record> Bench<Record> for Simulated {
 
     fn stopped(&self) -> bool {
         self.slots >= self.stop_after
+    }
+
+    fn is_late(&self) -> bool {
+        self.slots >= self.late_after
     }
 }

@@ -75,6 +75,12 @@ fn a_fault_says_where_and_shows_the_bytes() {
     for size in [1, 7, 1_000] {
         let ssh = fault("SSH-2.0-OpenSSH_9.2\r\n", size);
         assert!(ssh.starts_with("not an HTTP response at byte 0; it begins `S"), "{ssh}");
+        if size > 4 {
+            let tls = fault("\x15\x03\x03\0\x02\x02\x0a", size);
+            assert!(tls.starts_with("TLS instead of HTTP (https://) at byte 0; it begins `"), "{tls}");
+            let settings = fault("\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\x40\0", size);
+            assert!(settings.starts_with("HTTP/2 instead of HTTP/1.1 (--http2) at byte 0"), "{settings}");
+        }
         let good = "HTTP/1.1 100 Continue\r\n\r\n";
         let field = fault(&format!("{good}HTTP/1.1 200 OK\r\nA: \0b\r\n\r\n"), size);
         assert_eq!(field, r"invalid field value at byte 20; it begins `HTTP/1.1 200 OK\r\nA: \x00b\r\n\r\n`");
