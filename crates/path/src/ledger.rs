@@ -302,8 +302,11 @@ fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64, rates: &Rates) ->
     let rate = |counter| counted.losses.get(counter).copied().unwrap_or_default();
     let sent = if hands_over(nic) { rate("tx_dropped") } else { 0.0 };
     let device = (by_device - counted.rx_missed).max(0.0);
-    // A bond adds its members' counters to its own (bond_get_stats).
-    let members = nic.stack.lower.iter().filter(|_| nic.stack.kind.as_deref() == Some("bond"));
+    // A bond adds its members' counters to its own (bond_get_stats). Where netlink is denied, it is not known to be one. Devices
+    // above others are none: paravirtual ones above virtual functions.
+    let kind = nic.stack.kind.as_deref();
+    let may_be_bond = nic.kind == NicKind::Virtual && kind.is_none_or(|kind| kind == "bond");
+    let members = nic.stack.lower.iter().filter(|_| may_be_bond);
     let of_members = members.filter_map(|member| rates.nic(member)?.losses.get("rx_dropped"));
     let counted_elsewhere = by_device + of_members.sum::<f64>();
     Dropped { device, received: (rate("rx_dropped") - counted_elsewhere).max(0.0), sent }
@@ -473,15 +476,20 @@ mod tests {
     /// A bond repeats the counters of its members.
     #[test]
     fn a_frame_that_a_member_of_a_bond_drops_is_one() {
-        let bond = |dropped| {
+        let above = |kind: Option<&str>, dropped| {
             let sketch = host().dropped("eth0", 30.0).veth("bond0").dropped("bond0", dropped);
             let sketch = sketch.edit("bond0", |nic| {
-                nic.stack.kind = Some("bond".to_owned());
+                nic.stack.kind = kind.map(str::to_owned);
                 nic.stack.lower = vec!["eth0".parse().expect("a name")];
             });
             ledger(sketch).per_second
         };
-        assert_eq!((bond(30.0), bond(70.0)), (30.0, 70.0));
+        assert_eq!((above(Some("bond"), 30.0), above(Some("bond"), 70.0)), (30.0, 70.0));
+        assert_eq!(above(None, 30.0), 30.0, "without netlink it may be one");
+        assert_eq!(above(Some("bridge"), 30.0), 60.0);
+        let sketch = host().dropped("eth0", 30.0).device("eth1", &[1]).dropped("eth1", 70.0);
+        let function = sketch.edit("eth1", |nic| nic.stack.lower = vec!["eth0".parse().expect("a name")]);
+        assert_eq!(ledger(function).per_second, 100.0, "a paravirtual device above a virtual function");
     }
 
     #[test]
