@@ -299,25 +299,28 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
             |queue: &RxQueue| irq_cpus(queue, model, rates).is_empty() && queue.channel_cpu.is_none();
         let may_bring = |found: &(&'a Nic, &'a RxQueue)| {
             let (nic, queue) = *found;
-            let unknown =
-                || nic.rx.iter().filter(|queue| is_unknown(queue)).map(|queue| packets(&(nic, queue))).sum();
-            if is_unknown(queue) { unknown() } else { packets(found) }
+            let sum = |is_one: &dyn Fn(&RxQueue) -> bool| {
+                nic.rx.iter().filter(|queue| is_one(queue)).map(|queue| packets(&(nic, queue))).sum()
+            };
+            let is_handed = |queue: &RxQueue| {
+                queue.rps_cpus.known().is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
+            };
+            if is_unknown(queue) {
+                sum(&is_unknown)
+            } else if is_handed(queue) {
+                sum(&is_handed)
+            } else {
+                packets(found)
+            }
         };
         let all: Vec<(f64, (&Nic, &RxQueue))> = queues().map(|found| (may_bring(&found), found)).collect();
         let most = all.iter().map(|(brings, _)| *brings).fold(0.0, f64::max);
         let first = all.into_iter().filter(|(brings, _)| *brings == most).map(|(_, found)| found).collect();
         let busiest = busiest(first).filter(|_| most >= here * ORIGIN);
         let is_less = |_: &(&Nic, &RxQueue)| most < here / 2.0;
-        // Where the interrupts cannot be seen, that of a device elsewhere may bring what no interface here counts.
-        let masked = matches!(model.interrupts, Fact::Denied(_) | Fact::Broken(_));
-        let is_foreign = || {
-            if masked {
-                queues().map(|found| packets(&found)).sum::<f64>() < here / 2.0
-            } else {
-                foreign(model, rates, cpu).is_some()
-            }
-        };
-        busiest.filter(|found| !is_less(found) || is_steered(model, found.1, cpu) || !is_foreign())
+        busiest.filter(|found| {
+            !is_less(found) || is_steered(model, found.1, cpu) || !may_be_foreign(model, rates, cpu)
+        })
     })
 }
 
@@ -345,6 +348,15 @@ pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a I
     let is_device = |irq: &IrqRates| irq.per_cpu.values().filter(|rate| **rate >= TRAFFIC).count() == 1;
     let often = often(rates, cpu).filter(|(irq, _)| is_device(irq) && !own(irq));
     often.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// True if the packets of a CPU may be those of a device in another network namespace: an unknown interrupt fires often there or,
+/// where interrupts cannot be seen, the interfaces here receive less than half as many.
+pub fn may_be_foreign(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
+    if matches!(model.interrupts, Fact::Denied(_) | Fact::Broken(_)) {
+        return received(model, rates) < rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets) / 2.0;
+    }
+    foreign(model, rates, cpu).is_some()
 }
 
 /// The same for an interrupt that is a NIC's of another network namespace, as far as that can be inferred: it has the name of
@@ -467,8 +479,8 @@ pub fn defers(nic: &Nic) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        adapts, carrier, devices_account, foreign, headroom, irq_cpus, loopback_share, may_be_lo,
-        queue_packets,
+        adapts, carrier, devices_account, foreign, headroom, irq_cpus, loopback_share, may_be_foreign,
+        may_be_lo, queue_packets,
     };
     use crate::model::{Fact, IrqRates};
     use crate::sketch::Sketch;
@@ -602,6 +614,29 @@ mod tests {
         let (model, rates) = sketch.build();
         let found = carrier(&model, &rates, CpuId(0)).map(|(nic, queue)| (nic.name.as_str(), queue.index));
         assert_eq!(found, Some(("eth2", 1)));
+    }
+
+    /// None of ten queues has a tenth of the packets that all their masks bring there.
+    #[test]
+    fn queues_with_one_mask_bring_their_packets_together() {
+        let sketch = Sketch::new(4).device("eth0", &[0; 12]).traffic("eth0", 1.2e5).rps("eth0", "3");
+        let (model, rates) = sketch.receives(3, 0.1, 1.21e5).build();
+        let found = carrier(&model, &rates, CpuId(3)).map(|(nic, queue)| (nic.name.as_str(), queue.index));
+        assert_eq!(found, Some(("eth0", 0)));
+    }
+
+    /// A container without /proc/interrupts, next to one whose packets keep a CPU busy.
+    #[test]
+    fn packets_that_no_interface_here_receives_may_be_of_another_namespace() {
+        let may = |packets: f64, interrupts: Fact<()>| {
+            let sketch = Sketch::new(2).device("eth0", &[1]).traffic("eth0", packets).receives(0, 0.9, 4e5);
+            let (mut model, rates) = sketch.build();
+            model.interrupts = interrupts;
+            may_be_foreign(&model, &rates, CpuId(0))
+        };
+        assert!(may(3e4, Fact::Broken("empty".to_owned())));
+        assert!(!may(3e5, Fact::Broken("empty".to_owned())));
+        assert!(!may(3e4, Fact::Known(())), "no unknown interrupt fires");
     }
 
     /// mvneta requests the interrupts of all its interfaces by its own name.

@@ -174,16 +174,18 @@ fn lopsided(rates: &Rates, share: f64, odds: f64) -> bool {
     share * others >= odds * (1.0 - share)
 }
 
-/// With two CPUs, RPS to the one without the interrupt is all that can be done.
+/// With two CPUs, RPS to the one without an interrupt of the interface is all that can be done.
 fn moved_to_the_other_of_two(
     model: &Model,
     rates: &Rates,
     (nic, queue): (&Nic, &RxQueue),
     cpu: CpuId,
 ) -> bool {
-    let usable = model.usable();
     let lands = irq_cpus(queue, model, rates).first().or(queue.channel_cpu);
-    usable.len() <= 2
+    let takes =
+        |queue: &RxQueue| queue.channel_cpu == Some(cpu) || irq_cpus(queue, model, rates).contains(cpu);
+    model.online().len() <= 2
+        && !nic.rx.iter().any(takes)
         && lands.map_or(nic.kind != NicKind::Device, |lands| lands != cpu)
         && queue.rps_cpus.known().is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
 }

@@ -6,6 +6,7 @@ use crate::diagnose::sketch::{Diagnosed, Sketch};
 use crate::family::PlanName;
 use rxlab_base::units::{CpuId, IrqId};
 use rxlab_path::model::{Fact, IrqRates, SoftirqTimed};
+use rxlab_path::sketch::cpus;
 
 #[test]
 fn field_case_a_names_cpu_queue_and_interrupt() {
@@ -97,6 +98,14 @@ fn the_other_one_of_two_cpus_is_as_far_as_work_can_move() {
     };
     assert_eq!(steered("1").findings(&RULE), []);
     assert_eq!(steered("0-1").findings(&RULE).len(), 1);
+    // A CPU that takes interrupts of its own got the packets of the other one as well.
+    let both = Sketch::new(2).device("eth0", &[0, 1]).traffic("eth0", 2e5).rps("eth0", "0");
+    assert_eq!(both.receives(0, 0.97, 2e5).receives(1, 0.2, 0.0).findings(&RULE).len(), 1);
+    // The others are tickless: nothing can be moved there, and it drowns.
+    let last = Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 3e5).rps("eth0", "3");
+    let last = last.all_receive("0-2", 0.25, 0.0).receives(3, 0.9, 3e5);
+    let last = last.set(|settings| settings.nohz_full = Fact::Known(cpus("0-2")));
+    assert_eq!(last.finding(&RULE).cpu, Some(CpuId(3)));
 }
 
 #[test]
