@@ -141,31 +141,95 @@ impl<'a> Work<'a> {
         Self { model, rates, sources, firing }
     }
 
+    /// Receive time of each CPU in the worst case, once queues, interrupts and masks are as in `after`: queues that are not counted
+    /// may have brought all of the time of their CPUs, and what leaves a CPU may have brought none where others stay.
+    pub(super) fn worst(&self, after: &Model, topology: &CpuTopology) -> Vec<f64> {
+        let online = &topology.online;
+        let measured = by_cpu(self.rates, receive_work);
+        let at = |cpu: CpuId| measured.get(cpu.0 as usize).copied().unwrap_or_default();
+        let mut worst = measured.clone();
+        let mut add = |cpu: CpuId, time: f64| {
+            if let Some(sum) = worst.get_mut(cpu.0 as usize) {
+                *sum += time;
+            }
+        };
+        let is_uncounted = |source: &Source| {
+            let nic = &self.model.nics[source.nic];
+            !is_counted(nic, &nic.rx[source.queue], self.rates)
+        };
+        // What comes to an unknown CPU may be part of the time of any: then no packet is known to cost more than the others.
+        let all: f64 = self.sources.iter().map(|source| source.packets).sum();
+        let usual = self.rates.cpus.iter().map(receive_work).sum::<f64>() / all.max(1.0);
+        let is_hidden = |source: &Source| source.path.home.is_none() && source.packets >= TRAFFIC;
+        let some_hidden = self.sources.iter().any(is_hidden);
+        // CPUs where a queue that stays may explain the time, and the most that comes from a CPU to another.
+        let mut explained = CpuMask::new();
+        let mut changed = Vec::new();
+        for source in &self.sources {
+            let paths = self.paths(source, after, topology);
+            if !matches!(&paths[..], [path] if *path == source.path) {
+                changed.push((source, paths));
+            } else if is_uncounted(source) {
+                source.path.parts(online).iter().for_each(|part| explained.insert(part.cpu));
+            }
+        }
+        let mut most: BTreeMap<(Option<CpuId>, CpuId), (f64, f64)> = BTreeMap::new();
+        for (source, paths) in changed {
+            let (before, is_uncounted) = (source.path.parts(online), is_uncounted(source));
+            let bound = before.iter().map(|part| at(part.cpu) / part.time).reduce(f64::min);
+            let time = source.time.max(bound.filter(|_| is_uncounted).unwrap_or_default());
+            let each = 1.0 / paths.len().max(1) as f64;
+            for part in paths.iter().flat_map(|path| path.parts(online)) {
+                let comes = part.time * each;
+                if is_uncounted {
+                    let (sum, ratio) = most.entry((source.path.home, part.cpu)).or_default();
+                    let kept = before.first().map_or(1.0, |part| part.time);
+                    (*sum, *ratio) = (*sum + comes * time, ratio.max(comes / kept));
+                } else {
+                    add(part.cpu, comes * time);
+                }
+            }
+            let leaves = if some_hidden { source.time.min(source.packets * usual) } else { source.time };
+            for part in before.iter().filter(|part| !is_uncounted || !explained.contains(part.cpu)) {
+                add(part.cpu, -part.time * leaves);
+            }
+        }
+        for ((home, cpu), (sum, ratio)) in most {
+            add(cpu, home.map_or(sum, |home| sum.min(ratio * at(home))));
+        }
+        worst
+    }
+
+    /// The paths of a queue's packets in `after`: several if their interface gets another number of queues; none if it is gone.
+    fn paths(&self, source: &Source, after: &Model, topology: &CpuTopology) -> Vec<Path> {
+        let machine = Machine { model: after, rates: self.rates, topology };
+        let (Some(nic), was) = (after.nics.get(source.nic), &self.model.nics[source.nic]) else {
+            return vec![source.path.clone()];
+        };
+        let queues = if nic.rx.len() == was.rx.len() {
+            nic.rx.get(source.queue..=source.queue).unwrap_or_default()
+        } else {
+            &nic.rx[..]
+        };
+        let path = |queue: &RxQueue| {
+            let is_new = queue.index as usize >= was.rx.len();
+            let otherwise = if is_new {
+                asked_for(queue, &topology.online)
+            } else {
+                guessed(nic, queue, &self.firing[source.nic])
+            };
+            Path::new(&machine, queue, otherwise)
+        };
+        queues.iter().map(path).collect()
+    }
+
     /// The rates once queues, interrupts and masks are as in `after`. Programs use the same part of what receiving
     /// leaves. Above 1 where there is more work than time.
     pub(super) fn rates(&self, after: &Model, topology: &CpuTopology) -> Rates {
-        let machine = Machine { model: after, rates: self.rates, topology };
         let mut changes: BTreeMap<CpuId, Change> = BTreeMap::new();
         let homes = self.packets_of_homes();
         for source in &self.sources {
-            let (Some(nic), was) = (after.nics.get(source.nic), &self.model.nics[source.nic]) else {
-                continue;
-            };
-            let queues = if nic.rx.len() == was.rx.len() {
-                nic.rx.get(source.queue..=source.queue).unwrap_or_default()
-            } else {
-                &nic.rx[..]
-            };
-            let path = |queue: &RxQueue| {
-                let is_new = queue.index as usize >= was.rx.len();
-                let otherwise = if is_new {
-                    asked_for(queue, &topology.online)
-                } else {
-                    guessed(nic, queue, &self.firing[source.nic])
-                };
-                Path::new(&machine, queue, otherwise)
-            };
-            let paths: Vec<Path> = queues.iter().map(path).collect();
+            let paths = self.paths(source, after, topology);
             if matches!(&paths[..], [path] if *path == source.path) {
                 continue;
             }
@@ -465,6 +529,43 @@ mod tests {
         let then = carried(&model, &rates, &after);
         assert_eq!(times(&then), [600, 672, 277], "half of 0.5408 each, of all receive time");
         assert_eq!(times(&carried(&after, &then, &model))[0], 600);
+    }
+
+    fn worst(before: &Model, rates: &Rates, after: &Model) -> Vec<u32> {
+        let topology = CpuTopology::new(before);
+        let worst = Work::new(before, rates, &topology).worst(after, &topology);
+        worst.into_iter().map(|time| (time * 1e3).round() as u32).collect()
+    }
+
+    /// Interrupts were once sent to a CPU because half of the work of theirs was expected to come along: all of it came.
+    #[test]
+    fn an_uncounted_queue_may_bring_all_of_its_cpu() {
+        let host = |counted: bool| {
+            let sketch = Sketch::new(3).device("eth0", &[0, 0]).receives(0, 0.8, 8e4).receives(1, 0.3, 0.0);
+            match counted {
+                true => sketch.queue_traffic("eth0", &[4e4, 4e4]).build(),
+                false => sketch.traffic("eth0", 8e4).build(),
+            }
+        };
+        let (model, rates) = host(false);
+        let moved = send(&model, 1, "1");
+        assert_eq!(times(&carried(&model, &rates, &moved))[..2], [400, 700]);
+        assert_eq!(worst(&model, &rates, &moved)[..2], [800, 1100], "none of it leaves, or all");
+        assert_eq!(worst(&model, &rates, &model)[..2], [800, 300], "nothing moves");
+        let (model, rates) = host(true);
+        assert_eq!(worst(&model, &rates, &send(&model, 1, "1"))[..2], [400, 700], "it is counted");
+    }
+
+    /// What comes to an unknown CPU once seemed to be the work of a queue whose interrupt moved away.
+    #[test]
+    fn a_counted_queue_takes_no_more_along_than_its_packets_cost() {
+        let sketch = Sketch::new(2).device("eth0", &[0]).queue_traffic("eth0", &[4e4]).device("eth1", &[0]);
+        let sketch = sketch.queue_traffic("eth1", &[4e4]).receives(0, 0.8, 8e4);
+        let (mut model, rates) = sketch.build();
+        assert_eq!(worst(&model, &rates, &send(&model, 0, "1")), [400, 405]);
+        model.nics[1].rx[0].irqs.clear();
+        let worst = worst(&model, &rates, &send(&model, 0, "1"));
+        assert_eq!(worst[0], 398, "half of all receive time is that of eth1");
     }
 
     /// Interrupts that do not say which queue they serve take its work along.

@@ -18,7 +18,7 @@ use rxlab_path::evidence::{
     DROWNING, FULL, MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time,
 };
 use rxlab_path::model::{CpuRates, Holder, Irq, Model, Nic, NicKind, Rates, RxQueue};
-use rxlab_setting::simulation::all_irqs;
+use rxlab_setting::simulation::{all_irqs, is_to_come};
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
 /// 10 to 20 us between packets a core is interrupted all the time.
@@ -252,6 +252,11 @@ impl Machine<'_> {
             for queue in nic.steering_queues() {
                 // The queues whose packets its mask applies to.
                 let masked = if nic.is_steered_by_first() { &nic.rx } else { slice::from_ref(queue) };
+                // A mask for all queues waits until the CPUs of new ones are known: it could contain them.
+                if masked.len() > 1 && masked.iter().flat_map(|queue| &queue.irqs).any(is_to_come) {
+                    homeless.push((nic, queue));
+                    continue;
+                }
                 let time = |cpu: &CpuId| brought.get(cpu).copied();
                 let homes = masked.iter().filter_map(|queue| self.home(queue));
                 let is_of_several = homes.clone().collect::<CpuMask>().len() > 1;
@@ -300,12 +305,22 @@ impl Machine<'_> {
         self.rates.cpu(cpu).map_or(0.0, receive_time)
     }
 
-    /// Part of the receive time of all CPUs that the packets of a device cause, if each packet costs the same. Unlike the
-    /// time of the CPUs where its interrupts land, a plan does not change it.
+    /// Receive time that the packets of a device cause, if each packet costs the same. Unlike the time of the CPUs where its
+    /// interrupts land, a plan does not change it.
     pub(super) fn time_of(&self, nic: &Nic) -> f64 {
-        let all = self.all_packets();
-        let time: f64 = self.rates.cpus.iter().map(receive_work).sum();
-        if all > 0.0 { time * self.rates.rx_packets(&nic.name) / all } else { 0.0 }
+        self.rates.rx_packets(&nic.name) * self.packet_cost()
+    }
+
+    /// Receive time for each packet/s of the devices.
+    fn packet_cost(&self) -> f64 {
+        // The time of CPUs where interrupts of other network namespaces land is not that of the packets counted here.
+        let foreign: CpuMask = self.foreign().map(|(cpu, _)| cpu).collect();
+        let own = self.rates.cpus.iter().filter(|cpu| !foreign.contains(cpu.cpu));
+        let mixed = self.devices().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+        let mixed = mixed.filter(|(_, queue)| self.home(queue).is_some_and(|home| foreign.contains(home)));
+        let mixed: f64 = mixed.map(|(nic, queue)| queue_packets(nic, queue, self.rates)).sum();
+        let time: f64 = own.map(receive_work).sum();
+        time / (self.all_packets() - mixed).max(1.0)
     }
 
     /// CPUs that something other than receiving fills. A program that takes what is left has less while the CPU
@@ -321,14 +336,7 @@ impl Machine<'_> {
     /// Receive time that the packets of these devices cause on the CPUs of their interrupts, if each packet costs the
     /// same and none is handed on. Unlike the time of these CPUs, masks do not change it.
     pub(super) fn brought(&self, counts: impl Fn(&Nic, &RxQueue) -> bool) -> BTreeMap<CpuId, f64> {
-        // The time of CPUs where interrupts of other network namespaces land is not that of the packets counted here.
-        let foreign: CpuMask = self.foreign().map(|(cpu, _)| cpu).collect();
-        let own = self.rates.cpus.iter().filter(|cpu| !foreign.contains(cpu.cpu));
-        let mixed = self.devices().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-        let mixed = mixed.filter(|(_, queue)| self.home(queue).is_some_and(|home| foreign.contains(home)));
-        let mixed: f64 = mixed.map(|(nic, queue)| queue_packets(nic, queue, self.rates)).sum();
-        let time: f64 = own.map(receive_work).sum();
-        let each = (time / (self.all_packets() - mixed).max(1.0)).min(MAX_PACKET_COST);
+        let each = self.packet_cost().min(MAX_PACKET_COST);
         let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
         for nic in self.devices() {
             for queue in nic.rx.iter().filter(|queue| counts(nic, queue)) {

@@ -21,8 +21,8 @@ use crate::family::PlanName;
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::evidence::{
-    TRAFFIC, by_threads, carrier, devices_account, foreign, irq_cpus, nic_irq_cpus, queue_packets,
-    receive_time,
+    TRAFFIC, by_threads, carrier, devices_account, foreign, irq_cpus, may_be_foreign, nic_irq_cpus,
+    queue_packets, receive_time,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text};
@@ -213,7 +213,7 @@ fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
     // Reversed, so that the first of equals wins.
     let most = devices.map(|nic| (nic, brings(nic))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
-    let is_ours = || devices_account(model, rates) || foreign(model, rates, hot).is_none();
+    let is_ours = || devices_account(model, rates) || !may_be_foreign(model, rates, hot);
     most.filter(|(_, packets)| *packets > 0.0 && is_ours()).map(|(nic, _)| nic)
 }
 
@@ -277,10 +277,10 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         let part = width.min(anywhere.len());
         let anywhere: CpuMask = anywhere.iter().cycle().skip(turn * part).take(part).copied().collect();
         // A mask of all CPUs but one, or of all, gains nothing from a change; one without a CPU that receives may have been
-        // chosen because it is small.
+        // chosen because it is small, and one around an interrupt that cannot be seen may be right.
         let is_sound = |current: &CpuMask| {
             let is_apart = !receiving.is_empty() && current.intersection(&receiving).is_empty();
-            let least = if is_apart { 1 } else { part };
+            let least = if is_apart || nic.kind == NicKind::Device { 1 } else { part };
             current.difference(usable).is_empty() && (least..=width).contains(&current.len())
         };
         if queue.rps_cpus.known().is_some_and(|current| !is_sound(current)) {

@@ -287,6 +287,84 @@ fn what_shares_a_cpu_stays_in_its_node() {
     assert_eq!(only(&plan_of(Policy::Spread, &busy_first.build()), "irq_affinity"), ["eth0/rx-2 = 2"]);
 }
 
+/// Two uncounted queues on one CPU, and other work where one of them would go.
+#[test]
+fn what_an_uncounted_queue_may_bring_counts() {
+    let host = |counted: bool| {
+        let sketch = Sketch::new(2).device("eth0", &[0, 0]).device("eth1", &[1]).receives(1, 0.44, 4.4e4);
+        let sketch = sketch.queue_traffic("eth1", &[4.4e4]).receives(0, 0.8, 8e4);
+        let sketch = match counted {
+            true => sketch.queue_traffic("eth0", &[4.4e4, 3.6e4]),
+            false => sketch.traffic("eth0", 8e4),
+        };
+        only(&planned(Policy::NumaLocal, &sketch.build(), &of_nics(&["eth0"])).plan, "irq_affinity")
+    };
+    assert_eq!((host(true).len(), host(false).len()), (1, 0));
+}
+
+/// An interrupt once left a fast CPU of its node for another node, which had only a slow one.
+#[test]
+fn no_interrupt_spills_to_a_node_of_slow_cpus() {
+    let moved = |slow: u32| {
+        let sketch = Sketch::new(6).nodes(2).device("eth0", &[0, 1, 2, 2]).queue_traffic("eth0", &[6e4; 4]);
+        let (mut model, rates) =
+            sketch.on_node("eth0", 0).receives(2, 0.98, 1.2e5).all_receive("0-1", 0.5, 6e4).build();
+        for cpu in &mut model.cpus {
+            cpu.capacity = Some(if cpu.id.0 >= slow { 406 } else { 1024 });
+        }
+        only(&planned(Policy::NumaLocal, &(model, rates), &Options::default()).plan, "irq_affinity")
+    };
+    assert_eq!(moved(6), ["eth0/rx-3 = 3"]);
+    assert_eq!(moved(3), [""; 0]);
+}
+
+/// Their times are not known, and the next plan would move them again.
+#[test]
+fn an_interrupt_whose_mask_cannot_be_read_stays() {
+    let host = |mask: Fact<CpuMask>| {
+        let sketch = Sketch::new(8).nodes(2).device("eth0", &[0]).on_node("eth0", 1).traffic("eth0", 4e4);
+        let (mut model, rates) = sketch.receives(0, 0.5, 4e4).build();
+        model.nics[0].rx[0].rps_cpus = mask;
+        planned(Policy::NumaLocal, &(model, rates), &Options::default()).plan
+    };
+    assert_eq!(only(&host(Fact::Known(CpuMask::new())), "irq_affinity"), ["eth0/rx-0 = 4"]);
+    let plan = host(Fact::Broken("no mask".to_owned()));
+    assert_eq!(only(&plan, "irq_affinity"), [""; 0]);
+    let why = "irq: the mask of eth0/rx-0 cannot be read, so its load is not known";
+    assert!(plan.notes.contains(&why.to_owned()), "{:?}", plan.notes);
+}
+
+/// One mask once stayed, and the next plan removed it: the others had been removed.
+#[test]
+fn masks_of_uncounted_queues_stay_or_go_together() {
+    let off = |counted: bool| {
+        let sketch = Sketch::new(3).device("eth0", &[0, 1, 2]).traffic("eth0", 1.2e5);
+        let sketch = if counted { sketch.queue_traffic("eth0", &[4e4; 3]) } else { sketch };
+        let sketch = sketch.receives(0, 0.1, 4e4).receives(1, 0.35, 8e4).receives(2, 0.9, 0.0);
+        let sketch = sketch.edit("eth0", |nic| {
+            for (queue, mask) in nic.rx.iter_mut().zip(["1", "0", "1"]) {
+                queue.rps_cpus = Fact::Known(cpus(mask));
+            }
+        });
+        only(&plan_of(Policy::Minimal, &sketch.build()), "rps")
+    };
+    assert_eq!(off(false), [""; 0], "any of them may bring what CPU 2 could not take back");
+    assert_eq!(off(true), ["eth0/rx-0 = off", "eth0/rx-1 = off"]);
+}
+
+/// The kernel applies the first mask of xen_netfront to the packets of every queue, and a new queue's interrupt came to a CPU of it.
+#[test]
+fn one_mask_for_all_queues_waits_for_new_ones() {
+    let host = |driver: &str| {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[9e4; 2]);
+        let sketch = sketch.driver("eth0", driver).queues_at_most("eth0", 3);
+        let plan = plan_of(Policy::Full, &sketch.all_receive("0-1", 0.9, 9e4).build());
+        (only(&plan, "channels"), only(&plan, "rps").len())
+    };
+    let more = vec!["eth0 = combined 3".to_owned()];
+    assert_eq!((host("virtio_net"), host("xen_netfront")), ((more.clone(), 3), (more, 0)));
+}
+
 /// Drivers that start at CPU 0 for each device: an interface moves off a CPU that another one fills.
 #[test]
 fn the_crowd_of_two_devices_is_relieved_by_the_planned_one() {

@@ -6,7 +6,7 @@ use super::placement::{self, Placed};
 use crate::diagnose::{Loaded, crowds};
 use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
-use rxlab_base::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
+use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 use rxlab_path::evidence::queue_packets;
 use rxlab_path::model::{Fact, Irq, Nic};
 use rxlab_setting::{PlannedSetting, Target, interrupts, queueless_targets, simulation};
@@ -270,11 +270,27 @@ fn send(draft: &mut Draft<'_>, name: &NicName, queue: QueueId, wanted: &CpuMask,
     if !is_readable(draft, name, &target) {
         return;
     }
+    if has_unknown_mask(draft, name, queue) {
+        return draft.leave(
+            Variable::Irq.because(format!("the mask of {target} cannot be read, so its load is not known")),
+        );
+    }
     let Some(nic) = draft.model.nic(name) else { return };
     let irqs = interrupts(nic, &target);
     if irqs.iter().any(|irq| irq.affinity.known() != Some(wanted)) {
         draft.set("irq_affinity", target, wanted.to_string(), why);
     }
+}
+
+/// True for a queue whose packets may be handed on to CPUs that are not known, so that it is not known either what moves with
+/// its interrupt; if it lands on a usable CPU.
+fn has_unknown_mask(draft: &Draft<'_>, name: &NicName, queue: QueueId) -> bool {
+    let nic = draft.model.nic(name).filter(|_| queue.direction == Direction::Rx);
+    let rx = nic.and_then(|nic| nic.rx.iter().find(|rx| rx.index == queue.index));
+    rx.is_some_and(|rx| {
+        matches!(rx.rps_cpus, Fact::Denied(_) | Fact::Broken(_))
+            && draft.home(rx).is_none_or(|home| draft.topology.usable.contains(home))
+    })
 }
 
 /// Tells irqbalance to leave the interface alone, if it runs and does not do so.

@@ -87,7 +87,10 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
     see_room(topology, &mut vectors, &load, &spills);
     let homeless = vectors.chunk_by_mut(are_together).filter(|of_nic| of_nic[0].home.is_none());
     homeless.zip(turns).for_each(|(of_nic, domains)| take_turns(topology, of_nic, domains));
-    spill(topology, &mut vectors, &mut load, &spills);
+    let poor = full.union(&slow);
+    let is_poor = |domain: &Domain| domain.usable.iter().all(|cpu| poor.contains(*cpu));
+    let poor: Vec<bool> = topology.domains.iter().map(is_poor).collect();
+    spill(topology, &mut vectors, &mut load, (&spills, &poor));
     let mut groups: Vec<Vec<&Vector>> = topology.domains.iter().map(|_| Vec::new()).collect();
     vectors.iter().for_each(|vector| groups[vector.domain].push(vector));
     let of_groups =
@@ -201,9 +204,17 @@ fn take_turns(topology: &CpuTopology, vectors: &mut [Vector], mut domains: Vec<u
     open.into_iter().zip(domains).for_each(|(vector, domain)| vector.domain = domain);
 }
 
-/// Vectors for which a domain that spills has no CPU go to another one; those already outside go first.
-fn spill(topology: &CpuTopology, vectors: &mut [Vector], load: &mut [usize], spills: &[bool]) {
-    let room = |load: &[usize], at: usize| topology.domains[at].usable.len().saturating_sub(load[at]);
+/// Vectors for which a domain that spills has no CPU go to another one, but to none that is poor: all its CPUs are slow, or full
+/// of programs. Those already outside go first.
+fn spill(
+    topology: &CpuTopology,
+    vectors: &mut [Vector],
+    load: &mut [usize],
+    (spills, poor): (&[bool], &[bool]),
+) {
+    let room = |load: &[usize], at: usize| {
+        if poor[at] { 0 } else { topology.domains[at].usable.len().saturating_sub(load[at]) }
+    };
     for full in 0..load.len() {
         let surplus = load[full].saturating_sub(topology.domains[full].usable.len());
         if surplus == 0 || !spills[full] {

@@ -1,6 +1,6 @@
 //! CPUs that each queue hands its packets to, for all interfaces at once, by the rules of `plan::share`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::back::Back;
 use crate::plan::draft::Draft;
@@ -8,7 +8,7 @@ use crate::plan::policy::Variable;
 use crate::plan::share::{FEW, Part, ShareOptions, is_busy};
 use crate::plan::spread::{OWN, given, narrowed, unsteerable};
 use rxlab_base::units::{CpuMask, NicName, QueueId};
-use rxlab_path::evidence::queue_packets;
+use rxlab_path::evidence::{is_counted, queue_packets};
 use rxlab_path::model::{Nic, RxQueue};
 use rxlab_setting::{Target, set_text};
 
@@ -74,11 +74,14 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, 
     let options = ShareOptions { width: draft.width, whole_cores: true, by_hand: false, busy_only };
     let (parts, homeless) = draft.machine().share_out(&sharing.iter().collect::<Vec<_>>(), options);
     let given = given(&parts);
-    for (Nic { name, .. }, queue) in homeless {
-        draft.leave(
-            Variable::Rps
-                .because(format!("cannot tell which CPU takes the interrupt of {name}/rx-{}", queue.index)),
-        );
+    for (nic, queue) in homeless {
+        let (name, index) = (&nic.name, queue.index);
+        draft.leave(Variable::Rps.because(match draft.machine().home(queue) {
+            Some(_) => {
+                format!("{name} has one mask for all queues, and the CPUs of new ones are not known yet")
+            }
+            None => format!("cannot tell which CPU takes the interrupt of {name}/rx-{index}"),
+        }));
     }
     for Part { nic, queue, mask, stays, why } in parts {
         if mask.is_empty() {
@@ -114,15 +117,28 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
         return;
     }
     let back = Back::new(&draft.machine());
+    let may_stay = |draft: &Draft<'_>, nic: &NicName, queue: u32| {
+        let mask = rx_queue(draft, nic, queue).and_then(|rx| rx.rps_cpus.known());
+        // CPUs that should be kept clean are left at any cost.
+        mask.is_some_and(|mask| !mask.is_empty() && mask.difference(&draft.topology.usable).is_empty())
+    };
+    let is_needed = |(nic, queue, _): &&Without| {
+        let home = rx_queue(draft, nic, *queue).and_then(|rx| draft.home(rx));
+        may_stay(draft, nic, *queue) && !home.is_some_and(|home| back.is_bearable(home))
+    };
+    let needed: BTreeSet<(NicName, u32)> =
+        on.iter().filter(is_needed).map(|(nic, queue, _)| (nic.clone(), *queue)).collect();
+    // Any of the queues that no source tells apart may bring the work that an interrupt's CPU could not take back.
+    let are_alike = |nic: &NicName| {
+        draft.model.nic(nic).is_some_and(|of| !of.rx.iter().all(|rx| is_counted(of, rx, &draft.rates)))
+    };
+    let alike: BTreeSet<NicName> =
+        needed.iter().map(|(nic, _)| nic).filter(|nic| are_alike(nic)).cloned().collect();
     let mut kept: BTreeMap<NicName, usize> = BTreeMap::new();
     for (nic, queue, why) in on {
+        let stays =
+            may_stay(draft, &nic, queue) && (alike.contains(&nic) || needed.contains(&(nic.clone(), queue)));
         let found = rx_queue(draft, &nic, queue);
-        let stays = found.is_some_and(|rx| {
-            let mask = rx.rps_cpus.known().unwrap_or(&none);
-            // CPUs that should be kept clean are left at any cost.
-            let may = !mask.is_empty() && mask.difference(&draft.topology.usable).is_empty();
-            may && !draft.home(rx).is_some_and(|home| back.is_bearable(home))
-        });
         if !stays {
             give(draft, &nic, queue, &none, why);
             continue;

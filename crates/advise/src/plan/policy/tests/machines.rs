@@ -15,8 +15,8 @@ use rxlab_setting::Risk;
 #[test]
 fn many_queues_on_one_cpu_are_no_reason_to_switch_rps_off() {
     let crowded = || {
-        let sketch = Sketch::new(8).device("eth0", &[0; 8]).traffic("eth0", 8e4).receives(0, 0.5, 1e4);
-        sketch.all_receive("1-7", 0.4, 1e4).rps("eth0", "1-7")
+        let sketch = Sketch::new(8).device("eth0", &[0; 8]).queue_traffic("eth0", &[1e4; 8]);
+        sketch.receives(0, 0.5, 1e4).all_receive("1-7", 0.4, 1e4).rps("eth0", "1-7")
     };
     let plan = |policy: Policy, variables: Option<&[Variable]>, sketch: Sketch| {
         let (model, rates) = sketch.build();
