@@ -6,7 +6,7 @@ use rxlab_advise::family::{Family, PlanName};
 use rxlab_advise::plan::{Options, spread};
 use rxlab_base::units::{CpuMask, NicName};
 use rxlab_path::evidence::carrier;
-use rxlab_setting::{Plan, PlannedSetting, set_of};
+use rxlab_setting::{Plan, set_of};
 
 use super::look::Seen;
 
@@ -30,25 +30,11 @@ pub(crate) fn check(seen: &Seen, report: &DoctorReport) -> Result<(), String> {
         if !name.parts().iter().all(is_asked) {
             return Err(format!("no finding names the plan {name} of {}", proposal.nic));
         }
-        let next = proposal.next.as_deref().unwrap_or_default();
-        let is_tried = |planned: &PlannedSetting| next.contains(&planned.set.to_string());
-        if next == format!("rxlab tune --nic {}", proposal.nic) {
-            searched(report, name)?;
-        } else if !next.contains(&format!(" plan {name} ")) && !proposal.plan.settings.iter().all(is_tried) {
-            return Err(format!("`{next}` does not try the plan {name}"));
+        if !report.tries(proposal) {
+            return Err(format!("`{:?}` does not try the plan {name}", proposal.next));
         }
     }
     report.regime.as_ref().map_or(Ok(()), |regime| gain(seen, report, regime))
-}
-
-/// A search tries the families of a plan only if each of them is worth a trial.
-fn searched(report: &DoctorReport, name: PlanName) -> Result<(), String> {
-    let knobs = || report.regime.iter().flat_map(|regime| &regime.knobs).filter(|gain| gain.trial);
-    let mut families = name.parts().iter().map(|part| part.family());
-    match families.all(|family| knobs().any(|gain| Some(gain.knob) == family)) {
-        true => Ok(()),
-        false => Err(format!("the search does not try the plan {name}")),
-    }
 }
 
 /// The gain ranks the plans of the interface that keeps the busiest CPU busy, and names one that `rxlab plan` makes.

@@ -214,6 +214,21 @@ impl DoctorReport {
             && proposal.plan.settings.iter().all(is_safe)
     }
 
+    /// True if the next command of a plan tries it: it names the plan or each of its settings, or is the search, which tries the
+    /// families that are worth a trial.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn tries(&self, proposal: &Proposal) -> bool {
+        let next = proposal.next.as_deref().unwrap_or_default();
+        if next == format!("rxlab tune --nic {}", proposal.nic) {
+            let worth = || self.regime.iter().flat_map(|regime| &regime.knobs).filter(|gain| gain.trial);
+            let families = proposal.name().into_iter().flat_map(|name| name.parts().to_vec());
+            let mut families = families.map(PlanName::family);
+            return families.all(|family| worth().any(|gain| Some(gain.knob) == family));
+        }
+        let is_set = |planned: &PlannedSetting| next.contains(&planned.set.to_string());
+        next.contains(&format!(" plan {} ", proposal.plan.name)) || proposal.plan.settings.iter().all(is_set)
+    }
+
     /// Names the search as the next command of every plan that it covers: how many CPUs are best, and which, depends on what a
     /// packet costs. `program` begins the command.
     fn prefer_search(&mut self, program: &str) {

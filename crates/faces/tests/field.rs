@@ -10,8 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rxlab_advise::doctor::{DoctorReport, doctor};
-use rxlab_advise::family::PlanName;
-use rxlab_advise::plan::{Options, Policy, Proposal};
+use rxlab_advise::plan::{Options, Policy};
 use rxlab_base::parse::irqbalance_setup;
 use rxlab_base::units::{CpuMask, Direction};
 use rxlab_change::apply::{self, BeginInfo, Transaction};
@@ -249,15 +248,6 @@ fn said(machine: &Machine, report: &DoctorReport) -> Vec<String> {
     wrong
 }
 
-/// True if a command is the search for an interface, and the families of the plan are worth a trial, so that it tries them.
-fn is_searched(report: &DoctorReport, proposal: &Proposal, next: &str) -> bool {
-    let knobs = || report.regime.iter().flat_map(|regime| &regime.knobs).filter(|gain| gain.trial);
-    let mut parts = proposal.name().into_iter().flat_map(|name| name.parts().to_vec());
-    let is_tried =
-        |part: PlanName| part.family().is_some_and(|family| knobs().any(|gain| gain.knob == family));
-    next == format!("rxlab tune --nic {}", proposal.nic) && parts.all(is_tried)
-}
-
 /// Plans that a finding names exist, and are what `plan` makes; the command of each tries it.
 fn contradictions(model: &Model, rates: &Rates, report: &DoctorReport) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -269,12 +259,9 @@ fn contradictions(model: &Model, rates: &Rates, report: &DoctorReport) -> Vec<St
         }
     }
     for proposal in &report.plans {
-        let next = proposal.next.as_deref().unwrap_or_default();
         let settings = &proposal.plan.settings;
-        let is_named = next.contains(&format!(" plan {} ", proposal.plan.name));
-        let is_set = settings.iter().all(|planned| next.contains(&planned.set.to_string()));
-        if !is_named && !is_set && !is_searched(report, proposal, next) {
-            wrong.push(format!("`{next}` does not try {}", proposal.plan.name));
+        if !report.tries(proposal) {
+            wrong.push(format!("`{:?}` does not try {}", proposal.next, proposal.plan.name));
         }
         let after = simulated(model, &proposal.plan);
         let again = doctor(&after, rates, "rxlab");
