@@ -61,6 +61,7 @@ fn one(truth: &mut Truth, setting: &Setting) {
         return ban(truth, at);
     }
     let full = truth.full.clone();
+    let moved: Vec<u32> = irqs(truth, &truth.nics[at], target).iter().map(|irq| irq.number).collect();
     let nic = &mut truth.nics[at];
     // The second queues that mlx5 shows on 5.15 take no packets.
     let is_real =
@@ -71,9 +72,9 @@ fn one(truth: &mut Truth, setting: &Setting) {
         ("rps", Target::Queue { queue, .. }) => nic.rx[queue.index as usize].rps = cpus(value),
         ("rfs", Target::Queue { queue, .. }) => nic.rx[queue.index as usize].flows = number(value),
         ("xps_cpus", Target::Queue { queue, .. }) => nic.tx[queue.index as usize].xps = cpus(value),
-        ("irq_affinity", target) => {
-            let moved = irqs(nic, target);
-            nic.irqs.iter_mut().enumerate().filter(|(at, _)| moved.contains(at)).for_each(|(_, irq)| {
+        ("irq_affinity", _) => {
+            let all = truth.nics.iter_mut().flat_map(|nic| &mut nic.irqs);
+            all.filter(|irq| moved.contains(&irq.number)).for_each(|irq| {
                 irq.affinity = cpus(value);
                 let may = irq.affinity.intersection(&online);
                 // An interrupt that may stay on its CPU does, and one that finds no vector.
@@ -103,20 +104,25 @@ fn number(value: &str) -> u32 {
     value.parse().expect("a number")
 }
 
-/// The interrupts that a target stands for, by their place in the device.
-pub(crate) fn irqs(nic: &Nic, target: &Target) -> Vec<usize> {
+/// The interrupts that a target of a device stands for.
+pub(crate) fn irqs<'t>(truth: &'t Truth, nic: &'t Nic, target: &Target) -> Vec<&'t Irq> {
+    let own = |at: Option<usize>| at.map(|at| &nic.irqs[at]).into_iter().collect();
     match target {
         Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
-            nic.rx.get(queue.index as usize).and_then(|queue| queue.irq).into_iter().collect()
+            let irq = nic.rx.get(queue.index as usize).map(|queue| queue.irq);
+            own(irq.unwrap_or_else(|| nic.spare_irq(queue.index)))
         }
-        Target::Queue { queue, .. } => {
-            nic.tx.get(queue.index as usize).and_then(|tx| tx.irq).into_iter().collect()
-        }
+        Target::Queue { queue, .. } => own(nic.tx.get(queue.index as usize).and_then(|tx| tx.irq)),
         Target::Irq { name, .. } => {
-            // Those that are known to be a queue's are meant by its name only.
-            let is_queue_s = |at: usize| nic.is_told && nic.rx.iter().any(|queue| queue.irq == Some(at));
-            let named = |at: &usize| nic.irqs[*at].action == *name && !is_queue_s(*at);
-            (0..nic.irqs.len()).filter(named).collect()
+            // Those of a function are every port's. Those that are known to be a queue's are meant by its name only.
+            let ports = truth.nics.iter().filter(|port| port.function == nic.function);
+            let is_queue_s =
+                |port: &Nic, at| port.is_told && port.rx.iter().any(|queue| queue.irq == Some(at));
+            let of_port = |port: &'t Nic| {
+                let all = port.irqs.iter().enumerate();
+                all.filter(|(at, irq)| irq.action == *name && !is_queue_s(port, *at)).map(|(_, irq)| irq)
+            };
+            ports.flat_map(of_port).collect()
         }
         _ => Vec::new(),
     }
@@ -142,11 +148,11 @@ fn shrink(nic: &mut Nic, receive: usize, transmit: usize) {
     let own = |nic: &Nic| {
         nic.rx.iter().filter_map(|rx| rx.irq).chain(nic.tx.iter().filter_map(|tx| tx.irq)).collect()
     };
-    let before: Vec<usize> = own(nic);
+    let (before, keeps_vectors): (Vec<usize>, bool) = (own(nic), nic.keeps_vectors);
     nic.rx.truncate(receive);
     nic.tx.truncate(transmit);
     let left: Vec<usize> = own(nic);
-    let gone = |irq: usize| before.contains(&irq) && !left.contains(&irq);
+    let gone = |irq: usize| before.contains(&irq) && !left.contains(&irq) && !keeps_vectors;
     let moved = |irq: usize| irq - (0..irq).filter(|at| gone(*at)).count();
     nic.rx.iter_mut().for_each(|rx| rx.irq = rx.irq.map(moved));
     nic.tx.iter_mut().for_each(|tx| tx.irq = tx.irq.map(moved));
@@ -188,7 +194,7 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
         let irq = match signal {
             Some(_) => None,
             None if driver.has_one_for_all => nic.rx[0].irq,
-            None => Some(irq(nic, action, nic.rx.len())),
+            None => nic.spare_irq(index(nic.rx.len())).or_else(|| Some(irq(nic, action, nic.rx.len()))),
         };
         nic.rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
     }
@@ -202,6 +208,12 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
         (0..nic.rx.len()).filter_map(|at| Some((nic.rx[at].irq?, nic.action(driver.rx, index(at), queues))));
     let renamed: Vec<(usize, String)> = renamed.collect();
     renamed.into_iter().for_each(|(irq, action)| nic.irqs[irq].action = action);
-    nic.rx.iter_mut().for_each(|queue| queue.packets = (packets / receive as f64).round());
+    // Whole numbers, and no packet less: counters count nothing else.
+    let (each, rest) =
+        (packets.div_euclid(receive as f64), packets.rem_euclid(receive as f64).round() as usize);
+    nic.rx
+        .iter_mut()
+        .enumerate()
+        .for_each(|(at, queue)| queue.packets = each + if at < rest { 1.0 } else { 0.0 });
     spread_table(nic);
 }

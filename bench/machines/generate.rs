@@ -3,6 +3,7 @@
 use rxlab_base::units::{CpuId, CpuMask};
 
 use super::drivers::{Bus, DRIVERS, Driver, STRANGE, TABLE, driver};
+use super::losses::lose;
 use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Told, Truth, Tx, Upper};
 use crate::random::Random;
 
@@ -39,6 +40,8 @@ pub(crate) fn generate(seed: u64) -> Truth {
         foreign: Vec::new(),
         irqbalance: None,
         sock_flows: random.pick(&[0, 0, 32_768]),
+        losses: Vec::new(),
+        has_tracking: false,
         cost: random.pick(&COSTS) * 1e-6,
         is_exact: random.percent(60),
         damage: if random.percent(20) { random.pick(&Damage::ALL) } else { Damage::Nothing },
@@ -53,6 +56,7 @@ pub(crate) fn generate(seed: u64) -> Truth {
     }
     // Its own numbers: the machines without constraints stay as they are.
     constrain(&mut Random::new(seed.rotate_left(32) ^ 0x5eed), &mut truth);
+    lose(&mut Random::new(seed.rotate_left(16) ^ 0x1055), &mut truth);
     truth
 }
 
@@ -336,12 +340,21 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
     };
     // gve asks for the interrupts of all queues that it may have.
     let spare = if driver.name == "gve" { 0 } else { random.pick(&[0, 0, 1, 8, 64]) };
+    let max_queues = (queues + spare).min(driver.most);
+    // Until 6.5 as many event queues as there may be channels, when it is loaded (mlx5_eq_table_create, mlx5e_get_max_num_channels);
+    // since then, each when a channel is opened (f14c1a14e632, "net/mlx5: Allocate completion EQs dynamically").
+    let keeps_vectors = driver.name == "mlx5_core" && truth.kernel < Kernel::V6_8;
+    for queue in (queues..max_queues).filter(|_| keeps_vectors) {
+        push(own.action(driver.rx, queue, queues), lands(random, queue));
+    }
     truth.nics.push(Nic {
         node,
-        max_queues: (queues + spare).min(driver.most),
+        max_queues,
         rx,
         tx,
         irqs,
+        keeps_vectors,
+        harmless: Vec::new(),
         is_told: truth.kernel >= Kernel::V6_8 && random.percent(50) && truth.damage != Damage::NetlinkDenied,
         is_listed,
         is_managed: random.percent(5),

@@ -2,7 +2,7 @@
 //! the properties that what rxlab shows, says and plans must have on each of them.
 //!
 //! `generate` makes a [`truth::Truth`] from a seed, `render` its files, `look` takes two samples of them as a
-//! command does, and `map`, `findings`, `plans` and `agrees` compare. Traffic goes to unconnected UDP sockets, so RFS
+//! command does, and `map`, `findings`, `losses`, `plans` and `agrees` compare. Traffic goes to unconnected UDP sockets, so RFS
 //! moves nothing.
 
 mod agrees;
@@ -11,6 +11,7 @@ mod findings;
 mod follow;
 pub(crate) mod generate;
 mod look;
+mod losses;
 mod map;
 mod plans;
 mod render;
@@ -31,6 +32,8 @@ pub(crate) enum Property {
     Map,
     /// Findings name the CPUs that are hot, and no others.
     Findings,
+    /// Losses have findings, and what is not lost has none.
+    Losses,
     /// A plan keeps to usable CPUs, nodes and one mask for each CPU.
     Values,
     /// A plan does nothing that may not be done.
@@ -75,6 +78,7 @@ pub(crate) fn check(truth: &Truth, request: &Request) -> Result<(), Violation> {
     map::check(truth, &seen).map_err(of(Property::Map))?;
     let report = doctor(&seen.model, &seen.rates, "rxlab");
     findings::check(truth, &report.findings).map_err(of(Property::Findings))?;
+    losses::check(truth, &report).map_err(of(Property::Losses))?;
     plans::check(truth, &seen, request, &report.findings)?;
     agrees::check(&seen, &report).map_err(of(Property::Agrees))
 }

@@ -35,6 +35,8 @@ fn smaller(truth: &Truth, request: &Request) -> Vec<(Truth, Request)> {
     let mut with = |change: &dyn Fn(&mut Truth, &mut Request)| {
         let (mut truth, mut request) = (truth.clone(), request.clone());
         change(&mut truth, &mut request);
+        let all = truth.clone();
+        truth.losses.retain(|loss| loss.is_of(&all));
         found.push((truth, request));
     };
     with(&|_, request| request.options = Default::default());
@@ -45,6 +47,11 @@ fn smaller(truth: &Truth, request: &Request) -> Vec<(Truth, Request)> {
         truth.uppers.clear();
         truth.veths.clear();
     });
+    with(&|truth, _| truth.losses.clear());
+    for at in 0..truth.losses.len() {
+        with(&|truth, _| drop(truth.losses.remove(at)));
+    }
+    with(&|truth, _| truth.nics.iter_mut().for_each(|nic| nic.harmless.clear()));
     with(&|truth, _| truth.cpuset = None);
     with(&|truth, _| truth.exclusive = Default::default());
     with(&|truth, _| truth.nohz = Default::default());
@@ -98,5 +105,7 @@ fn smaller(truth: &Truth, request: &Request) -> Vec<(Truth, Request)> {
     let before = format!("{truth:?} {request:?}");
     found.retain(|(truth, request)| format!("{truth:?} {request:?}") != before);
     found.retain(|(truth, _)| !truth.usable().is_empty());
+    // No CPU of the machines has more work than time.
+    found.retain(|(smaller, _)| smaller.hottest() <= truth.hottest().max(1.0));
     found
 }

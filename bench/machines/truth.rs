@@ -7,6 +7,7 @@ use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::drivers::facts;
 
 use super::drivers::{DRIVERS, Driver, Name, Named};
+use super::losses::Loss;
 
 /// Kernels whose files and answers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +110,8 @@ pub(crate) struct Nic {
     pub(crate) rx: Vec<Rx>,
     pub(crate) tx: Vec<Tx>,
     pub(crate) irqs: Vec<Irq>,
+    /// True if the driver has the interrupts of all queues that it may have, from when it is loaded.
+    pub(crate) keeps_vectors: bool,
     /// True if the kernel tells which interrupt a NAPI has.
     pub(crate) is_told: bool,
     /// True if its MSI list names its interrupts.
@@ -120,6 +123,8 @@ pub(crate) struct Nic {
     /// True if an XDP program is attached in the driver.
     pub(crate) has_xdp: bool,
     pub(crate) counted: Counted,
+    /// Statistics of its driver that grow although nothing is lost.
+    pub(crate) harmless: Vec<&'static str>,
     /// RSS table; empty = none.
     pub(crate) table: Vec<u32>,
     /// Delay of interrupts in microseconds, and whether it adapts.
@@ -144,12 +149,14 @@ impl Default for Nic {
             rx: Vec::new(),
             tx: Vec::new(),
             irqs: Vec::new(),
+            keeps_vectors: false,
             is_told: false,
             is_listed: false,
             is_managed: false,
             is_fixed: false,
             has_xdp: false,
             counted: Counted::Nowhere,
+            harmless: Vec::new(),
             table: Vec::new(),
             delay: None,
             master: None,
@@ -166,6 +173,12 @@ impl Nic {
         };
         let Self { name: nic, number, counts, .. } = self;
         name.of(&Named { nic, function, number: *number, queue, queues, counts: *counts })
+    }
+
+    /// The interrupt that is there for a queue that is not in use.
+    pub(crate) fn spare_irq(&self, queue: u32) -> Option<usize> {
+        let action = self.action(self.driver.rx, queue, u32::try_from(self.rx.len()).expect("few"));
+        self.irqs.iter().position(|irq| self.keeps_vectors && irq.action == action)
     }
 
     /// The node of the function whose vector a queue has.
@@ -301,6 +314,9 @@ pub(crate) struct Truth {
     pub(crate) foreign: Vec<Foreign>,
     pub(crate) irqbalance: Option<Irqbalance>,
     pub(crate) sock_flows: u32,
+    pub(crate) losses: Vec<Loss>,
+    /// True if connections are tracked.
+    pub(crate) has_tracking: bool,
     /// Seconds that a packet costs, received and taken up the stack on one CPU.
     pub(crate) cost: f64,
     /// True if the kernel accounts softirq time exactly.
@@ -470,7 +486,11 @@ impl fmt::Display for Truth {
                 writeln!(f, "  table {:?}", nic.table)?;
             }
         }
-        let Self { uppers, veths, masks, flows, foreign, irqbalance, .. } = self;
-        writeln!(f, "{uppers:?} {veths:?}\n{masks:?} {flows:?}\n{foreign:?} {irqbalance:?}")
+        let Self { uppers, veths, masks, flows, foreign, irqbalance, losses, .. } = self;
+        let harmless: Vec<_> = self.nics.iter().map(|nic| &nic.harmless).collect();
+        writeln!(
+            f,
+            "{uppers:?} {veths:?}\n{masks:?} {flows:?}\n{foreign:?} {irqbalance:?}\n{losses:?} {harmless:?}"
+        )
     }
 }

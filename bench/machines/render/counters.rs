@@ -7,6 +7,7 @@ use rxlab_base::parse::one_message;
 use rxlab_base::units::CpuId;
 use rxlab_sys::{Cause, EthtoolGet, Query, RecordedHost};
 
+use super::super::losses::{self, Loss, Place};
 use super::super::truth::{Counted, Damage, Kernel, Nic, Truth, Work};
 use super::irqs;
 use super::netlink::message;
@@ -16,7 +17,7 @@ const SECONDS: u64 = 100;
 /// Interrupts per packet, and runs of NET_RX.
 const INTERRUPTS: f64 = 0.3;
 /// Runs of softirqs and packets that a CPU without traffic counts.
-const BEFORE: u64 = 1_000_000;
+pub(super) const BEFORE: u64 = 1_000_000;
 
 /// The machine after this number of samples.
 pub(crate) fn at(host: RecordedHost, truth: &Truth, moment: u64) -> RecordedHost {
@@ -26,7 +27,7 @@ pub(crate) fn at(host: RecordedHost, truth: &Truth, moment: u64) -> RecordedHost
     let host =
         host.with("proc/stat", times(truth, &work, moment)).with("proc/softirqs", softirqs(&work, seconds));
     let host = host.with("proc/net/softnet_stat", softnet(truth, &work, seconds));
-    nics(interrupts(host, truth, seconds), truth, seconds)
+    super::losses::at(nics(interrupts(host, truth, seconds), truth, seconds), truth, seconds)
 }
 
 fn times(truth: &Truth, work: &BTreeMap<CpuId, Work>, moment: u64) -> String {
@@ -68,7 +69,10 @@ fn softnet(truth: &Truth, work: &BTreeMap<CpuId, Work>, seconds: f64) -> String 
     let columns = if truth.kernel >= Kernel::V6_8 { " 00000000 00000000" } else { "" };
     let row = |(cpu, work): (&CpuId, &Work)| {
         let processed = (work.packets * seconds).round() as u64 as u32;
-        format!("{processed:08x}{} {:08x}{columns}\n", " 00000000".repeat(11), cpu.0)
+        let here = |loss: &&Loss| matches!(&loss.place, Place::Backlog { cpu: at, .. } if at == cpu);
+        let dropped: f64 = truth.losses.iter().filter(here).map(|loss| loss.per_second).sum();
+        let dropped = (dropped * seconds).round() as u64 as u32;
+        format!("{processed:08x} {dropped:08x}{} {:08x}{columns}\n", " 00000000".repeat(10), cpu.0)
     };
     work.iter().map(row).collect()
 }
@@ -111,53 +115,63 @@ fn interrupts(host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
 fn nics(mut host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
     let mut by_kernel = Vec::new();
     for nic in &truth.nics {
-        host = statistics(host, &nic.name, received(truth, nic), seconds);
+        host = statistics(host, truth, &nic.name, seconds);
         let counts: Vec<u64> =
             nic.rx.iter().map(|queue| BEFORE + (queue.packets * seconds).round() as u64).collect();
         match nic.counted {
-            Counted::Nowhere => {}
+            Counted::Nowhere | Counted::ByDriver => {}
             Counted::ByKernel => by_kernel.extend(queue_counts(nic, &counts)),
-            Counted::ByDriver => {
-                let name = nic.name.parse().expect("a name");
-                let path = Query::Ethtool(EthtoolGet::Stats, name).path();
-                host = host.with(&path, statistic_values(&counts));
-            }
+        }
+        let counts = if nic.counted == Counted::ByDriver { counts } else { Vec::new() };
+        let others = losses::statistics(truth, nic);
+        if !counts.is_empty() || !others.is_empty() {
+            let others = others.into_iter().map(|(_, rate)| BEFORE + (rate * seconds).round() as u64);
+            let all: Vec<u64> = counts.into_iter().chain(others).collect();
+            let path = Query::Ethtool(EthtoolGet::Stats, nic.name.parse().expect("a name")).path();
+            host = match truth.damage {
+                Damage::EthtoolDenied => host.with_failure(&path, Cause::Denied),
+                _ => host.with(&path, statistic_values(&all)),
+            };
         }
     }
-    for upper in &truth.uppers {
-        host = statistics(host, &upper.name, through(truth, &upper.lower), seconds);
-    }
-    let small = truth.veths.iter().map(|(name, _)| name.as_str()).chain(["lo"]);
-    host = small.fold(host, |host, name| statistics(host, name, 3.0, seconds));
+    let uppers = truth.uppers.iter().map(|upper| upper.name.as_str());
+    let others = uppers.chain(truth.veths.iter().map(|(name, _)| name.as_str())).chain(["lo"]);
+    host = others.fold(host, |host, name| statistics(host, truth, name, seconds));
     if by_kernel.is_empty() { host } else { host.with(&Query::QueueStats.path(), by_kernel) }
 }
 
-/// Packets/s through the devices below an interface.
-fn through(truth: &Truth, lower: &[String]) -> f64 {
-    let of = |name: &String| match truth.uppers.iter().find(|upper| upper.name == *name) {
-        Some(upper) => through(truth, &upper.lower),
-        None => truth.nic(name).map_or(0.0, |nic| received(truth, nic)),
-    };
-    lower.iter().map(of).sum()
-}
-
-/// Packets/s that a device counts: those of a virtual function also count for the paravirtual interface on top of it.
-fn received(truth: &Truth, nic: &Nic) -> f64 {
+/// Packets/s that an interface counts as received: those of a virtual function also count for the paravirtual interface on
+/// top of it, and those of devices for what is above them.
+pub(crate) fn received(truth: &Truth, name: &str) -> f64 {
+    if let Some(upper) = truth.uppers.iter().find(|upper| upper.name == name) {
+        return upper.lower.iter().map(|lower| received(truth, lower)).sum();
+    }
+    let Some(nic) = truth.nic(name) else { return 3.0 };
     let below = truth.nics.iter().filter(|other| other.master.as_ref() == Some(&nic.name));
     nic.packets() + below.map(Nic::packets).sum::<f64>()
 }
 
-fn statistics(mut host: RecordedHost, name: &str, packets: f64, seconds: f64) -> RecordedHost {
-    let received = BEFORE + (packets * seconds).round() as u64;
+/// What a file below the `statistics` of an interface counts of losses, per second. A bond adds what its members count
+/// (bond_get_stats).
+fn lost(truth: &Truth, name: &str, file: &str) -> f64 {
+    let own: f64 = truth.losses.iter().map(|loss| loss.in_file(name, file)).sum();
+    let bond = truth.uppers.iter().find(|upper| upper.name == name && upper.kind == "bond");
+    let members = bond.into_iter().flat_map(|bond| &bond.lower);
+    own + members.map(|member| lost(truth, member, file)).sum::<f64>()
+}
+
+fn statistics(mut host: RecordedHost, truth: &Truth, name: &str, seconds: f64) -> RecordedHost {
+    let received = BEFORE + (received(truth, name) * seconds).round() as u64;
     for (file, count) in [
         ("rx_packets", received),
         ("rx_bytes", received * 200),
         ("tx_packets", BEFORE),
         ("tx_bytes", BEFORE * 200),
-        ("rx_dropped", 0),
-        ("rx_missed_errors", 0),
-        ("rx_fifo_errors", 0),
     ] {
+        host = host.with(&format!("sys/class/net/{name}/statistics/{file}"), format!("{count}\n"));
+    }
+    for file in ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors", "tx_dropped"] {
+        let count = (lost(truth, name, file) * seconds).round() as u64;
         host = host.with(&format!("sys/class/net/{name}/statistics/{file}"), format!("{count}\n"));
     }
     host

@@ -3,6 +3,7 @@
 mod counters;
 mod cpus;
 mod irqs;
+mod losses;
 mod netlink;
 mod nics;
 
@@ -11,7 +12,7 @@ use rxlab_sys::{Cause, RecordedHost};
 
 use super::truth::{Irqbalance, Kernel, Told, Truth};
 
-pub(crate) use counters::at;
+pub(crate) use counters::{at, received};
 
 /// PID of irqbalance.
 const IRQBALANCE: u32 = 700;

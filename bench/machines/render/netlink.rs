@@ -4,6 +4,7 @@ use rxlab_base::parse::{attribute, one_message, words};
 use rxlab_sys::{Cause, EthtoolGet, Query, RecordedHost};
 
 use super::super::drivers::Pairs;
+use super::super::losses;
 use super::super::truth::{Counted, Damage, Kernel, Nic, Truth};
 
 pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
@@ -122,8 +123,9 @@ fn ethtool(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
         let get = if truth.kernel >= Kernel::V6_8 { EthtoolGet::Rss } else { EthtoolGet::RssIoctl };
         answers.push((get, rss(nic, get)));
     }
-    if nic.counted == Counted::ByDriver {
-        answers.push((EthtoolGet::StatNames, statistic_names(nic)));
+    let others: Vec<&str> = losses::statistics(truth, nic).into_iter().map(|(name, _)| name).collect();
+    if nic.counted == Counted::ByDriver || !others.is_empty() {
+        answers.push((EthtoolGet::StatNames, statistic_names(nic, &others)));
     }
     answers.into_iter().fold(host, |host, (get, answer)| match truth.damage {
         Damage::EthtoolDenied => host.with_failure(&path(get), Cause::Denied),
@@ -157,8 +159,8 @@ fn rss(nic: &Nic, get: EthtoolGet) -> Vec<u8> {
     }
 }
 
-/// Names of statistics of which the last ones count packets by queue.
-fn statistic_names(nic: &Nic) -> Vec<u8> {
+/// Names of statistics: one of the device, those that count packets by queue, and the others.
+fn statistic_names(nic: &Nic, others: &[&str]) -> Vec<u8> {
     let mut names = Vec::new();
     let mut name = |text: String| {
         let mut name = [0; 32];
@@ -166,9 +168,14 @@ fn statistic_names(nic: &Nic) -> Vec<u8> {
         names.extend(name);
     };
     name("rx_bytes_nic".to_owned());
-    let (before, after) = nic.driver.statistic.expect("it counts");
-    (0..nic.rx.len()).for_each(|queue| name(format!("{before}{queue}{after}")));
-    let count = u32::try_from(1 + nic.rx.len()).expect("few");
+    let counted = nic.driver.statistic.filter(|_| nic.counted == Counted::ByDriver);
+    let queues: Vec<String> = counted
+        .into_iter()
+        .flat_map(|(before, after)| (0..nic.rx.len()).map(move |queue| format!("{before}{queue}{after}")))
+        .collect();
+    let count = u32::try_from(1 + queues.len() + others.len()).expect("few");
+    queues.into_iter().for_each(&mut name);
+    others.iter().for_each(|other| name((*other).to_owned()));
     let head: Vec<u8> = [0x1b, 1, count].iter().flat_map(|number: &u32| number.to_ne_bytes()).collect();
     one_message(&[head, names].concat())
 }
