@@ -138,6 +138,9 @@ fn fresh_seed() -> u64 {
 pub(crate) fn explain(error: PerformError, commands: bool) -> CommandError {
     match error {
         PerformError::Begin(error) => error.into(),
+        PerformError::Guard(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+            CommandError::new(Kind::Interrupted, "interrupted; nothing was changed")
+        }
         PerformError::Guard(_) => CommandError::failed(error),
         PerformError::Store(error) => error.into(),
         PerformError::Keep(error) => factor_error(error).hint("see `rxlab status`"),
