@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rxlab::lab::Namespace;
+use rxlab_base::parse::{GroSize, ethtool};
+use rxlab_base::units::NicName;
 use rxlab_change::journal::{Disk, Store};
+use rxlab_sys::{Action, Cause, EthtoolGet, Host, LiveHost, Query};
 
 use crate::found_again::{World, mask, set_mask};
 use crate::lab::{host_in, inside};
@@ -138,6 +141,50 @@ fn a_users_namespace_hides_no_device() {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
+/// `rps_cpus` was once written, and ethtool asked and told, by a name that another interface had taken over.
+#[test]
+fn an_interface_that_is_held_is_reached_by_no_other_name() {
+    let Some(world) = World::new() else { return };
+    require::needs!(ethtool);
+    let server = &world.range.server;
+    server.ip("link add c0 type veth peer name c1").expect("added");
+    ["srv0", "c0"].into_iter().for_each(|nic| {
+        inside(server, "ethtool").args(["-K", nic, "gro", "off"]).exits(0);
+        server.ip(&format!("link set {nic} down")).expect("down");
+    });
+    let host = host_in(server);
+    let path = "sys/class/net/srv0";
+    let inode = host.inode(path).expect("there");
+    let held = host.pinned(path, inode).expect("it is the one").expect("held");
+    rename(server, b"srv0", b"moved");
+    rename(server, b"c0", b"srv0");
+    let srv0: NicName = "srv0".parse().expect("a name");
+    held.write(&format!("{path}/queues/rx-0/rps_cpus"), b"3").expect("written");
+    assert_eq!([mask(server, "moved", 0), mask(server, "srv0", 0)], ["3", "0"]);
+    let attributes = ethtool::wanted("rx-gro", true);
+    let on = Action::Ethtool { get: EthtoolGet::Features, nic: srv0.clone(), attributes };
+    held.act(&on).expect("set by its index");
+    assert_eq!(["moved", "srv0"].map(|nic| gro(server, nic)), ["on", "off"]);
+    let features = Query::Ethtool(EthtoolGet::Features, srv0.clone());
+    assert_ne!(held.query(&features), host.query(&features), "each of its own");
+    assert!(held.query(&Query::Ethtool(EthtoolGet::Driver, srv0.clone())).is_ok(), "an ioctl");
+    let size = Action::Link { nic: srv0, attributes: GroSize::All.attribute(70_000) };
+    held.act(&size).expect("set by its index");
+    let has_size = |nic: &str| {
+        inside(server, "ip").args(["-d", "link", "show", nic]).exits(0).contains("gro_max_size 70000")
+    };
+    assert_eq!([has_size("moved"), has_size("srv0")], [true, false]);
+    // In another network namespace its files are reached, and its index is that of none.
+    let other = &world.range.client;
+    server.ip(&format!("link set moved netns {}", other.path().display())).expect("moved");
+    held.write(&format!("{path}/queues/rx-0/rps_cpus"), b"1").expect("written");
+    assert_eq!([mask(other, "moved", 0), mask(server, "srv0", 0)], ["1", "0"]);
+    assert_eq!(held.act(&on).expect_err("gone from here").cause, Cause::Missing);
+    assert_eq!(gro(server, "srv0"), "off");
+    let stale = host.pinned(path, inode).err().expect("another interface");
+    assert_eq!(stale.cause, Cause::from(rustix::io::Errno::STALE));
+}
+
 /// A control group of version 1 with CPUs, and a journal.
 struct Group {
     path: PathBuf,
@@ -241,6 +288,26 @@ fn a_group_is_gone_if_its_file_system_says_so() {
     fs::remove_dir(&group.path).expect("removed");
     group.rxlab(&["undo"]).says(0, "gone, and its value with it");
     group.make("0-1");
+}
+
+/// A list was once written after the look for the group's directory, in which another one may take its path.
+#[test]
+fn a_group_that_is_held_is_reached_at_no_other_path() {
+    let Some(group) = Group::new("held") else { return };
+    let host = LiveHost::open(Path::new("/")).expect("opened");
+    let path = group.path.strip_prefix("/").ok().and_then(Path::to_str).expect("text");
+    let inode = host.inode(path).expect("there");
+    let held = host.pinned(path, inode).expect("it is the one").expect("held");
+    let renamed = group.path.with_extension("b");
+    fs::rename(&group.path, &renamed).expect("renamed");
+    group.make("0");
+    held.write(&format!("{path}/cpuset.cpus"), b"1").expect("written");
+    let moved = fs::read_to_string(renamed.join("cpuset.cpus")).expect("there");
+    assert_eq!((moved.trim(), group.cpus().as_str()), ("1", "0"));
+    assert_eq!(held.read_text(&format!("{path}/cpuset.cpus")).expect("there").trim(), "1");
+    fs::remove_dir(&renamed).expect("removed");
+    assert_eq!(held.write(&format!("{path}/cpuset.cpus"), b"0").expect_err("removed").cause, Cause::Missing);
+    assert_eq!(group.cpus(), "0");
 }
 
 /// A persisted value of an interface that is made again and again. Each time once left another open transaction.

@@ -43,7 +43,7 @@ pub use irqbalance::{
 };
 pub use kernel_arguments::{has_kernel_argument, kernel_argument};
 pub use links::{GroSize, Link, Xdp, XdpMode, links};
-pub use links::{link_request, with_link_attributes};
+pub use links::{indexed_link_request, link_request, with_link_attributes};
 pub use load_tools::{LoadToolReport, load_tool_report};
 pub use locks::lock_owners;
 pub use mounts::{Mount, mounts};

@@ -21,6 +21,7 @@ mod reapply;
 mod rehearse;
 mod retire;
 mod search;
+mod set;
 mod status;
 mod status_diff;
 mod surroundings;

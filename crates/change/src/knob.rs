@@ -36,7 +36,7 @@ pub mod testbed;
 mod value;
 mod xps;
 
-pub(crate) use affinity::directory as group_directory;
+pub(crate) use affinity::{directory as group_directory, directory_and_path as group_directory_and_path};
 pub use error::{KnobError, Result};
 pub use reference::reference;
 pub use registry::{KNOBS, find};

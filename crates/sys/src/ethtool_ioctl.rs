@@ -8,7 +8,7 @@
 mod change;
 
 use std::ffi::c_void;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr;
 
 use rustix::io::Errno;
@@ -65,14 +65,14 @@ const MAX_ANSWER: usize = 8 << 20;
 /// A multiple of every page size that Linux has.
 const GUARD: usize = 64 << 10;
 
-pub(super) fn driver(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+pub(super) fn driver(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut info = Fixed::<DRVINFO>::new(GDRVINFO);
     info.fill(socket, nic)?;
     Ok(one_message(&info.0))
 }
 
 /// Names of the statistics.
-pub(super) fn stat_names(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+pub(super) fn stat_names(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let count = stat_count(&socket, nic)?;
     let mut names = Region::new(STRINGS + STRING * count as usize)?;
     names.put(0, GSTRINGS);
@@ -84,7 +84,7 @@ pub(super) fn stat_names(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Er
 }
 
 /// Values of the statistics, in the order of their names.
-pub(super) fn stats(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+pub(super) fn stats(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let count = stat_count(&socket, nic)?;
     let mut values = Region::new(STATS + 8 * count as usize)?;
     values.put(0, GSTATS);
@@ -105,7 +105,7 @@ fn stat_count(socket: impl AsFd, nic: &NicName) -> Result<u32, Errno> {
 }
 
 /// The default RSS table, key and function.
-pub(super) fn rss(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+pub(super) fn rss(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut sizes = Fixed::<RXFH>::new(GRSSH);
     sizes.fill(&socket, nic)?;
     let (table, key) = (number(&sizes.0, TABLE_SIZE), number(&sizes.0, KEY_SIZE));
@@ -120,7 +120,7 @@ pub(super) fn rss(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
 }
 
 /// The flow rules, one message each.
-pub(super) fn rules(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+pub(super) fn rules(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut count = Fixed::<RXNFC>::new(GRXCLSRLCNT);
     count.fill(&socket, nic)?;
     let count = number(&count.0, RXNFC_COUNT);
@@ -149,14 +149,14 @@ pub(super) fn rules(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> 
 }
 
 /// Number of queues the default RSS table spreads over.
-pub(super) fn rx_rings(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+pub(super) fn rx_rings(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut rings = Fixed::<RXNFC>::new(GRXRINGS);
     rings.fill(&socket, nic)?;
     Ok(one_message(&rings.0))
 }
 
 /// The hashed header fields, one message for each kind of flow that the driver reports.
-pub(super) fn hash_fields(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+pub(super) fn hash_fields(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut all = Vec::new();
     let mut refused = None;
     for (flow, _) in HASHED {
@@ -173,7 +173,7 @@ pub(super) fn hash_fields(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, E
 }
 
 /// Interrupt moderation of each queue, one message each.
-pub(super) fn queue_coalesce(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+pub(super) fn queue_coalesce(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut all = Vec::new();
     for queue in 0..MOST_QUEUES {
         match queue_moderation(&socket, nic, queue) {
@@ -304,6 +304,8 @@ impl Drop for Region {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use rustix::io::Errno;
     use rustix::net::{AddressFamily, SocketType, socket};
 
@@ -339,6 +341,6 @@ mod tests {
     fn an_interface_that_is_not_there() {
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("a socket");
         let missing = "no-such-nic".parse().expect("a name");
-        assert_eq!(driver(socket, &missing), Err(Errno::NODEV));
+        assert_eq!(driver(socket.as_fd(), &missing), Err(Errno::NODEV));
     }
 }

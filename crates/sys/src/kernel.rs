@@ -14,7 +14,7 @@ use super::{Action, Query, irqbalance, scheduler};
 use rxlab_base::parse::links::IFINFOMSG;
 use rxlab_base::parse::qdiscs::TCMSG;
 use rxlab_base::parse::sock_diag::INET_DIAG_SKMEMINFO;
-use rxlab_base::parse::{attribute, link_request, napi_request};
+use rxlab_base::parse::{attribute, indexed_link_request, link_request, napi_request};
 
 // Commands and attributes of include/uapi/linux/netdev.h.
 const NETDEV_CMD_QUEUE_GET: u8 = 10;
@@ -62,7 +62,8 @@ impl Kernel {
         Self { namespace, cookie, netlink: OnceLock::new() }
     }
 
-    pub(super) fn query(&self, query: &Query) -> Result<Vec<u8>, Errno> {
+    /// `index` stands for the interface that the query names.
+    pub(super) fn query(&self, query: &Query, index: Option<u32>) -> Result<Vec<u8>, Errno> {
         match query {
             Query::Queues => self.netdev(NETDEV_CMD_QUEUE_GET, &[]),
             Query::Napis => self.netdev(NETDEV_CMD_NAPI_GET, &[]),
@@ -82,7 +83,7 @@ impl Kernel {
             }
             // Some drivers answer EINVAL to an unknown query; a query for a value
             // has nothing in it that could be invalid.
-            Query::Ethtool(get, nic) => match ethtool::query(self.netlink()?, *get, nic) {
+            Query::Ethtool(get, nic) => match ethtool::query(self.netlink()?, *get, (nic, index)) {
                 Err(Errno::INVAL) => Err(Errno::OPNOTSUPP),
                 answer => answer,
             },
@@ -94,12 +95,19 @@ impl Kernel {
         }
     }
 
-    pub(super) fn act(&self, action: &Action) -> Result<(), Errno> {
+    /// `index` stands for the interface that the action names.
+    pub(super) fn act(&self, action: &Action, index: Option<u32>) -> Result<(), Errno> {
         match action {
-            Action::Ethtool { get, nic, attributes } => ethtool::set(self.netlink()?, *get, nic, attributes),
-            Action::EthtoolIoctl { nic, change } => ethtool::change(self.netlink()?, nic, change),
+            Action::Ethtool { get, nic, attributes } => {
+                ethtool::set(self.netlink()?, *get, (nic, index), attributes)
+            }
+            Action::EthtoolIoctl { nic, change } => ethtool::change(self.netlink()?, (nic, index), change),
             Action::Link { nic, attributes } => {
-                self.netlink()?.route(RTM_NEWLINK, &link_request(nic, attributes), Extent::Change).map(drop)
+                let request = match index {
+                    Some(index) => indexed_link_request(index, attributes),
+                    None => link_request(nic, attributes),
+                };
+                self.netlink()?.route(RTM_NEWLINK, &request, Extent::Change).map(drop)
             }
             Action::Napi { id, attributes } => {
                 let request = napi_request(*id, attributes);

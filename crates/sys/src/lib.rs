@@ -140,6 +140,14 @@ pub trait Host: Send + Sync {
         Err(HostError::new(Operation::List, path, Cause::Missing))
     }
 
+    /// The same machine, on which the directory `path` with this inode, files below it, and what is asked and changed of the
+    /// interface that it is of, are reached whatever has its name meanwhile. An error (ESTALE) if `path` leads to another
+    /// directory. `None` if nothing has inodes here: the name is all there is.
+    fn pinned(&self, path: &str, inode: u64) -> Result<Option<Box<dyn Host + '_>>, HostError> {
+        let _ = (path, inode);
+        Ok(None)
+    }
+
     /// The path of the control group with this inode, below the directory `mount`, where its file system is mounted;
     /// starts with a slash, or is empty. `None` if the file system has no such group any more. An error if that cannot
     /// be determined.

@@ -4,6 +4,8 @@
 
 #![allow(clippy::disallowed_methods)] // The host is where files are touched.
 
+mod pinned;
+
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -15,6 +17,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use rustix::time::ClockId;
 use thiserror::Error;
 
+use self::pinned::PinnedHost;
 use super::action::act_on_answer;
 use super::files::{content, entries, names, open, open_file, target};
 use super::handle::open_directory;
@@ -165,13 +168,17 @@ impl LiveHost {
         }
     }
 
-    /// True if a file, which was found below `root`, is not to be written to: its mount is read-only, or for our own sysfs
-    /// the one that is at that place below `/sys`. Containers may have a part of it writable (`sys:mixed` of LXC).
-    fn is_protected(&self, root: &OwnedFd, file: &OwnedFd) -> Result<bool, Errno> {
+    /// True if `directory` is our own sysfs.
+    fn is_own_sysfs(&self, directory: &OwnedFd) -> bool {
+        self.sys.as_ref().is_some_and(|sys| std::ptr::eq(sys, directory))
+    }
+
+    /// True if a file is not to be written to: its mount is read-only, or for one of our own sysfs the one that is at that
+    /// place below `/sys`. Containers may have a part of it writable (`sys:mixed` of LXC).
+    fn is_protected(&self, is_own: bool, file: &OwnedFd) -> Result<bool, Errno> {
         if is_mounted_read_only(file)? {
             return Ok(true);
         }
-        let is_own = self.sys.as_ref().is_some_and(|sys| std::ptr::eq(sys, root));
         if !is_own || self.entered.is_some() || !has_sysfs(&self.root) {
             return Ok(false);
         }
@@ -184,6 +191,17 @@ impl LiveHost {
             }
         }
         Err(Errno::NOENT)
+    }
+
+    /// Writes a file below a directory.
+    fn write_below(&self, directory: &OwnedFd, is_own: bool, path: &str, value: &[u8]) -> Result<(), Errno> {
+        // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
+        let file = open_file(directory, path, OFlags::WRONLY | OFlags::TRUNC)?;
+        if self.is_protected(is_own, &file.file)? {
+            return Err(Errno::ROFS);
+        }
+        let written = held_back(|| rustix::io::write(&file.file, value))?;
+        if written == value.len() { Ok(()) } else { Err(Errno::IO) }
     }
 
     /// Runs `act` on a path, on another thread if need be: `self` of procfs is the reading thread, which must
@@ -270,22 +288,15 @@ impl Host for LiveHost {
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
-        let write = |root: &OwnedFd, path: &str| {
-            // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
-            let file = open_file(root, path, OFlags::WRONLY | OFlags::TRUNC)?;
-            if self.is_protected(root, &file.file)? {
-                return Err(Errno::ROFS);
-            }
-            let written = held_back(|| rustix::io::write(&file.file, value))?;
-            if written == value.len() { Ok(()) } else { Err(Errno::IO) }
-        };
+        let write = |root: &OwnedFd, path: &str| self.write_below(root, self.is_own_sysfs(root), path, value);
         self.proven(Operation::Write, path)?;
         self.with(path, write).map_err(|errno| HostError::new(Operation::Write, path, errno))
     }
 
     fn is_read_only(&self, path: &str) -> bool {
-        let is_protected =
-            self.with(path, |root, path| self.is_protected(root, &open(root, path, OFlags::PATH)?));
+        let is_protected = self.with(path, |root, path| {
+            self.is_protected(self.is_own_sysfs(root), &open(root, path, OFlags::PATH)?)
+        });
         is_protected.unwrap_or(false)
     }
 
@@ -326,7 +337,7 @@ impl Host for LiveHost {
     fn query(&self, query: &Query) -> Result<Vec<u8>, HostError> {
         let failed = |cause: Cause| HostError::new(Operation::Ask, &query.path(), cause);
         match &self.kernel {
-            Some(kernel) => kernel.query(query).map_err(|errno| failed(errno.into())),
+            Some(kernel) => kernel.query(query, None).map_err(|errno| failed(errno.into())),
             None => self.read(&query.path()).map_err(|error| failed(error.cause)),
         }
     }
@@ -337,7 +348,7 @@ impl Host for LiveHost {
         }
         self.proven(Operation::Act, &action.path())?;
         match &self.kernel {
-            Some(kernel) => held_back(|| kernel.act(action))
+            Some(kernel) => held_back(|| kernel.act(action, None))
                 .map_err(|errno| HostError::new(Operation::Act, &action.path(), errno)),
             None => act_on_answer(self, action),
         }
@@ -350,6 +361,12 @@ impl Host for LiveHost {
     fn inode(&self, path: &str) -> Result<u64, HostError> {
         self.with(path, |root, path| Ok(fstat(open(root, path, OFlags::PATH | OFlags::DIRECTORY)?)?.st_ino))
             .map_err(|errno| HostError::new(Operation::List, path, errno))
+    }
+
+    fn pinned(&self, path: &str, inode: u64) -> Result<Option<Box<dyn Host + '_>>, HostError> {
+        let pinned = PinnedHost::new(self, path, inode);
+        let pinned = pinned.map_err(|errno| HostError::new(Operation::List, path, errno))?;
+        Ok(Some(Box::new(pinned)))
     }
 
     fn namespace(&self) -> Option<&Namespace> {

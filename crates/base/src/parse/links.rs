@@ -128,6 +128,13 @@ pub fn link_request(name: &NicName, attributes: &[u8]) -> Vec<u8> {
     [vec![0; IFINFOMSG], attribute(IFLA_IFNAME, format!("{name}\0")), attributes.to_vec()].concat()
 }
 
+/// [`link_request`] for the interface with an index.
+pub fn indexed_link_request(index: u32, attributes: &[u8]) -> Vec<u8> {
+    let mut request = [vec![0; IFINFOMSG], attributes.to_vec()].concat();
+    request[INDEX_AT..INDEX_AT + 4].copy_from_slice(&index.to_ne_bytes());
+    request
+}
+
 /// The answer to `RTM_GETLINK` after these attributes of one interface were set.
 pub fn with_link_attributes(answer: &[u8], name: &NicName, attributes: &[u8]) -> Result<Vec<u8>, WireError> {
     with_message(answer, |message| {

@@ -7,10 +7,11 @@ use std::borrow::Cow;
 use super::ApplyError;
 use super::check::knob_of;
 use super::locate::{interface_id, look};
+use super::set::{self, Known, Unset};
 use crate::journal::{Armed, Displaced, Touched};
 use crate::knob::{Knob, KnobError, Site};
 use rxlab_base::units::NicName;
-use rxlab_path::model::Model;
+use rxlab_path::model::{Model, NicKind};
 use rxlab_setting::{Owner, Setting, Target, apply_order, tunable};
 use rxlab_sys::Host;
 
@@ -23,8 +24,10 @@ pub(super) fn displaced(
     target: &Target,
 ) -> Result<Vec<Displaced>, ApplyError> {
     let mut values = Vec::new();
-    if !knob.discards().is_empty() && target.nic().is_some_and(|nic| has_unknown_queues(model, nic)) {
-        return Err(no_queues(knob.site(host, model, target)).into());
+    if !knob.discards().is_empty()
+        && let Some(unread) = target.nic().and_then(|nic| unread(knob.site(host, model, target), nic))
+    {
+        return Err(unread.into());
     }
     for name in knob.discards().iter().chain(knob.replaces()) {
         // A test of the rows rejects a name without a knob.
@@ -46,14 +49,19 @@ pub(super) fn displaced(
     Ok(values)
 }
 
-/// True if the queues of an interface could not be read: every interface has one that receives (`net_rx_queue_update_kobjects`).
-/// Without them, their interrupts would be taken for some of no queue.
-fn has_unknown_queues(model: &Model, nic: &NicName) -> bool {
-    model.nic(nic).is_some_and(|nic| nic.rx.is_empty())
-}
-
-fn no_queues(site: Site<'_>) -> KnobError {
-    site.unknown("queues", "none can be read")
+/// What could not be read of an interface, and without which its values would be taken for those of something else. Every one
+/// has a queue that receives (`net_rx_queue_update_kobjects`), and only with its driver do names of interrupts mean anything.
+fn unread(site: Site<'_>, nic: &NicName) -> Option<KnobError> {
+    let nic = site.model.nic(nic)?;
+    let has_no_driver =
+        site.host.namespace().is_some() && nic.kind == NicKind::Device && nic.driver.is_none();
+    match () {
+        () if nic.rx.is_empty() => Some(site.unknown("queues", "none can be read")),
+        () if has_no_driver && !nic.other_irqs.is_empty() => {
+            Some(site.unknown("interrupts", "its driver cannot be read"))
+        }
+        () => None,
+    }
 }
 
 /// `there` without changes by our own earlier write of `knob`, which replaced those that equal its current value `live`.
@@ -196,28 +204,7 @@ pub(super) fn replay(
         let knob = knob_of(knob)?;
         let value = &knob.for_current_queues(knob.site(host, model, &target), value);
         let setting = Setting { knob: knob.name().to_owned(), target, value: value.clone() };
-        let lost =
-            |error| ApplyError::NotReplayed { setting: Box::new(setting.clone()), error: Box::new(error) };
-        if interface_id(host, &setting.target) != inode {
-            return Err(ApplyError::another_interface(&setting.knob, &setting.target));
-        }
-        let site = knob.site(host, model, &setting.target);
-        if has_unknown_queues(model, nic) {
-            return Err(lost(no_queues(site)));
-        }
-        match knob.read(site) {
-            Ok(live) if knob.same(value, &live) => continue,
-            Ok(live) if is_of_others(host, knob, value, &live) => continue,
-            Ok(_) => {}
-            // The interface is there, but the list that the model was made from did not have it.
-            Err(error @ KnobError::UnknownNic { .. }) if inode.is_some() => return Err(lost(error)),
-            Err(error) if is_gone(&error) => continue,
-            // Kept, or given to the new queue once the interface is up.
-            Err(KnobError::Down { .. }) if knob.is_fresh(host, value) => continue,
-            Err(error) => return Err(lost(error)),
-        }
-        let written = knob.write(site, value, armed);
-        let kept = written.and_then(|()| knob.read(site)).map_err(lost)?;
+        let Some(kept) = set_again(host, model, knob, &setting, (nic, inode), armed)? else { continue };
         if !knob.same(value, &kept) {
             let why = knob.difference(value, &kept);
             return Err(ApplyError::NotKept { setting: Box::new(setting), why });
@@ -228,6 +215,56 @@ pub(super) fn replay(
         replayed.push(setting);
     }
     Ok(replayed)
+}
+
+/// A driver that changes a value while it is set again does so once: with the write that reset it.
+const TRIES: u32 = 3;
+
+/// Sets one value again, and returns what the kernel kept; `None` if there is nothing to do.
+fn set_again(
+    host: &dyn Host,
+    model: &Model,
+    knob: &dyn Knob,
+    setting: &Setting,
+    (nic, inode): (&NicName, Option<u64>),
+    armed: &Armed,
+) -> Result<Option<String>, ApplyError> {
+    let Setting { target, value, .. } = setting;
+    let lost = |error| ApplyError::NotReplayed { setting: Box::new(setting.clone()), error: Box::new(error) };
+    let another = || ApplyError::another_interface(&setting.knob, target);
+    let mut tries = TRIES;
+    loop {
+        if interface_id(host, target) != inode {
+            return Err(another());
+        }
+        let site = knob.site(host, model, target);
+        if let Some(unread) = unread(site, nic) {
+            return Err(lost(unread));
+        }
+        let live = match knob.read(site) {
+            Ok(live) if knob.same(value, &live) => return Ok(None),
+            Ok(live) if is_of_others(host, knob, value, &live) => return Ok(None),
+            Ok(live) => live,
+            // The interface is there, but the list that the model was made from did not have it.
+            Err(error @ KnobError::UnknownNic { .. }) if inode.is_some() => return Err(lost(error)),
+            Err(error) if is_gone(&error) => return Ok(None),
+            // Kept, or given to the new queue once the interface is up.
+            Err(KnobError::Down { .. }) if knob.is_fresh(host, value) => return Ok(None),
+            Err(error) => return Err(lost(error)),
+        };
+        tries -= 1;
+        let known = Known { object: inode, value: &live };
+        match set::set(knob, (host, model), (target, known), value, armed) {
+            Ok(kept) => return Ok(Some(kept)),
+            Err(Unset::Another) => return Err(another()),
+            Err(Unset::Changed(_)) if tries > 0 => {}
+            Err(Unset::Changed(kept)) => {
+                let why = knob.difference(value, &kept);
+                return Err(ApplyError::NotKept { setting: Box::new(setting.clone()), why });
+            }
+            Err(Unset::Unreadable(error) | Unset::Failed(error)) => return Err(lost(error)),
+        }
+    }
 }
 
 /// True if a value does not exist now, or this kernel or device does not have it, so that no write can
@@ -259,6 +296,7 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
 #[cfg(test)]
 mod tests {
     use super::{before_replaced, carried, displaced};
+    use crate::apply::testbed::RunningHost;
     use crate::journal::{Displaced, Intent, Touched};
     use crate::knob;
     use crate::knob::testbed::model;
@@ -293,6 +331,20 @@ mod tests {
         let mut none = without_irqs();
         none.nics[0].rx.clear();
         assert_eq!(refused(&none), "the queues of eth0 are unknown: none can be read");
+    }
+
+    /// Without the driver, interrupts of queues had names by which undo did not find them.
+    #[test]
+    fn interrupts_of_an_unknown_driver_are_not_thrown_away() {
+        let rings = knob::find("ring_rx").expect("a knob");
+        let target = "eth0".parse().expect("a target");
+        let mut model = model();
+        model.nics[0].driver = None;
+        let of_queues: Vec<_> = model.nics[0].rx.iter_mut().flat_map(|rx| rx.irqs.drain(..)).collect();
+        model.nics[0].other_irqs.extend(of_queues);
+        let host = RunningHost::new(RecordedHost::new());
+        let refused = displaced(&host, &model, rings, &target).expect_err("unknown").to_string();
+        assert_eq!(refused, "the interrupts of eth0 are unknown: its driver cannot be read");
     }
 
     fn earlier(unsettled: &[&str]) -> Touched {

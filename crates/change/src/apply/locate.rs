@@ -22,7 +22,7 @@ use rxlab_sys::{Cause, Entry, Hidden, Host, HostError, Namespace, Operation, is_
 
 pub(super) const INTERFACES: &str = "sys/class/net";
 
-/// Passes over the interfaces of a namespace until one that went meanwhile counts: anybody's may come and go.
+/// Passes over the interfaces of a namespace until one that went meanwhile counts.
 const PASSES: u32 = 5;
 
 /// The machine as the process of a transaction saw it; `None` if that is `host`, seen from our own network
@@ -173,24 +173,34 @@ pub(super) fn in_one(
     device: &DeviceAddress,
     ids: Option<SysfsIds>,
 ) -> Result<Option<NicName>, HostError> {
-    let mut found = Ok(None);
-    for _ in 0..PASSES {
-        found = interfaces(host).and_then(|entries| among(&entries, host, model, device, ids));
+    in_passes(|| interfaces(host).and_then(|entries| among(&entries, host, model, device, ids)))
+}
+
+/// What `look` returns, as soon as that is not EAGAIN: anybody's interfaces may come and go meanwhile.
+pub(super) fn in_passes<T>(look: impl Fn() -> Result<T, HostError>) -> Result<T, HostError> {
+    let mut found = look();
+    for _ in 1..PASSES {
         if !matches!(&found, Err(error) if error.cause == Errno::AGAIN.into()) {
             break;
         }
+        found = look();
     }
     found
 }
 
-/// The interfaces of a namespace, and files next to them.
+/// The interfaces of a namespace, and files next to them. EAGAIN if the inode of one is not known: it may be any.
 pub(super) fn interfaces(host: &dyn Host) -> Result<Vec<Entry>, HostError> {
     let entries = host.entries(INTERFACES)?;
     // Every network namespace has a loopback interface: an empty list is incomplete.
     if entries.is_empty() && host.namespace().is_some() {
         return Err(HostError::new(Operation::List, INTERFACES, Errno::AGAIN));
     }
-    Ok(entries)
+    let names = entries.iter().filter(|entry| entry.inode.is_none());
+    let mut nics = names.filter_map(|entry| entry.name.parse::<NicName>().ok());
+    match nics.find(|nic| vanished(host, nic)) {
+        Some(nic) => Err(changed(nic)),
+        None => Ok(entries),
+    }
 }
 
 /// [`in_one`], among these interfaces. Any user may make one whose name leads nowhere: it is the device only if it has
@@ -214,10 +224,9 @@ fn among(
         }
         // Files such as bonding_masters are listed next to the interfaces.
         let Ok(nic) = name.parse::<NicName>() else { continue };
-        if inode.is_some() || model.nic(&nic).is_some() {
+        // In recordings the model alone tells the interfaces from the files.
+        if inode.is_some() || (host.namespace().is_none() && model.nic(&nic).is_some()) {
             there.push((nic, *inode));
-        } else if vanished(host, &nic) {
-            return Err(changed(name));
         }
     }
     // Two names for one directory: they were swapped in the meantime.
@@ -309,14 +318,17 @@ pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&Devic
     }
 }
 
-/// [`object_id`] of the target of a value; `None` if its name now belongs to another interface, process or control group.
+/// [`object_id`] of the target of a value; `None` if its name now belongs to another interface, process or control group, or
+/// if that is not known.
 pub(super) fn object_now(host: &dyn Host, touched: &Touched, target: &Target) -> Option<Option<u64>> {
     let device = touched.device.as_ref();
     let found = object_id(host, target);
     let is_other_virtual = device.is_some_and(DeviceAddress::is_virtual)
         && touched.ids.zip(interface_id(host, target)).is_some_and(|(then, now)| then.interface != now);
     let is_other_group = touched.group.is_some_and(|then| Some(then.inode) != found);
-    let is_other = is_other_virtual || is_other_group || is_another(host, target, device);
+    // Without the inode it may be any interface.
+    let is_unknown = touched.ids.is_some() && found.is_none();
+    let is_other = is_other_virtual || is_other_group || is_unknown || is_another(host, target, device);
     (!is_other).then_some(found)
 }
 
@@ -392,4 +404,25 @@ pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target
     let Some((nic, device)) = target.nic().zip(touched.device.as_ref()) else { return false };
     let then = history.surroundings().and_then(|around| around.device(device));
     then.is_some_and(|then| super::surroundings::has_other_queues(host, then, nic))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::interfaces;
+    use crate::apply::testbed::RunningHost;
+    use rxlab_sys::RecordedHost;
+
+    /// An interface that is listed, and whose directory was missing for a moment, was once taken for none.
+    #[test]
+    fn a_listed_interface_without_an_inode_may_be_any() {
+        let host = || RecordedHost::new().with("sys/class/net/bonding_masters", "\n");
+        let there = interfaces(&RunningHost::new(host())).expect("a file");
+        assert_eq!(there.len(), 1);
+        let listed = host().with("sys/class/net/eth0/mtu", "1500\n");
+        assert_eq!(interfaces(&listed).expect("a recording").len(), 2);
+        let error = interfaces(&RunningHost::new(listed)).expect_err("which one?");
+        assert_eq!(error.cause, Errno::AGAIN.into());
+    }
 }

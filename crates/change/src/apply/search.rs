@@ -2,7 +2,7 @@
 
 use std::cell::{LazyCell, RefCell};
 
-use super::locate::{in_one, interfaces, look};
+use super::locate::{in_one, in_passes, interfaces, look};
 use crate::journal::{Begin, SysfsIds};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{DeviceAddress, Model};
@@ -87,7 +87,7 @@ impl Scan {
         let mut seen = Vec::new();
         let inodes = |namespace: &Namespace| {
             let opened = open(host, None, namespace)?;
-            let entries = interfaces(&*opened).map_err(Failure::from)?;
+            let entries = in_passes(|| interfaces(&*opened)).map_err(Failure::from)?;
             seen.push((namespace.clone(), entries.iter().filter_map(|Entry { inode, .. }| *inode).collect()));
             Ok(None::<()>)
         };

@@ -6,7 +6,7 @@ use super::{BeginInfo, Transaction};
 use crate::journal::Store;
 use crate::knob::testbed::model;
 use rxlab_setting::Setting;
-use rxlab_sys::{Failpoint, Fault, FlakyHost, Host, Rule};
+use rxlab_sys::{Failpoint, Fault, FlakyHost, Host, Namespace, RecordedHost, Rule};
 
 /// The RPS mask of the machine's first queue.
 pub(super) const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
@@ -40,4 +40,25 @@ pub(super) fn resume(store: &Store, id: &str) -> Transaction {
 /// `inner` with a fault at the paths that end with `suffix`.
 pub(super) fn flaky<H: Host>(suffix: &str, fault: Fault, inner: H) -> FlakyHost<H> {
     FlakyHost::new(inner, vec![Rule { suffix: suffix.into(), fault }], Failpoint::new(None, || ()))
+}
+
+/// A recorded machine that counts as a running one.
+pub(super) struct RunningHost {
+    host: RecordedHost,
+    namespace: Namespace,
+}
+
+impl RunningHost {
+    pub(super) fn new(host: RecordedHost) -> Self {
+        let namespace = Namespace { path: "/proc/self/ns/net".into(), inode: 1, cookie: Some(1) };
+        Self { host, namespace }
+    }
+}
+
+impl Host for RunningHost {
+    rxlab_sys::pass_on!([host] read, write, list, link, query, act, now_ns);
+
+    fn namespace(&self) -> Option<&Namespace> {
+        Some(&self.namespace)
+    }
 }

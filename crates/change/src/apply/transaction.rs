@@ -14,6 +14,7 @@ use super::deadline::{boottime, nanoseconds};
 use super::displaced;
 use super::locate::{in_one, is_another, object_id, object_of};
 use super::search::Search;
+use super::set::{self, Known, Unset};
 use super::surroundings::surroundings;
 use super::undo::{self, Undo, UndoOptions};
 use crate::journal::{
@@ -276,10 +277,10 @@ impl Transaction {
         }
         // If this process died before noticing, its values would be the ones to set again.
         is_still_named(host, target, &object, &setting.knob)?;
-        let (chosen, mut set) = displaced::split_by_origin(host, model, &displaced);
+        let (chosen, mut set_again) = displaced::split_by_origin(host, model, &displaced);
         // Values replaced on purpose come back only with the original.
-        set.retain(|value| goes_back || !knob.replaces().contains(&value.knob.as_str()));
-        let has_values_to_set_again = !knob.discards().is_empty() || !set.is_empty();
+        set_again.retain(|value| goes_back || !knob.replaces().contains(&value.knob.as_str()));
+        let has_values_to_set_again = !knob.discards().is_empty() || !set_again.is_empty();
         let armed = self.journal.arm(Intent {
             seq: 0,
             knob: setting.knob.clone(),
@@ -292,33 +293,31 @@ impl Transaction {
             displaced,
             foreign,
         })?;
-        // The journal write took time: a value set in between must not be overwritten.
-        if let Err(error) = still_so(knob, host, model, target, (&object, &before)) {
-            let _ = self.journal.failed(&armed, &error.to_string(), true);
-            return Err(error);
-        }
-        let site = knob.site(host, model, target);
-        let written = knob
-            .write(site, &setting.value, &armed)
-            .and_then(|()| knob.read(site))
-            .map_err(ApplyError::from)
-            .and_then(|kept| {
-                // The value read back may belong to another interface.
-                is_still_named(host, target, &object, &setting.knob)?;
-                if !has_values_to_set_again {
-                    return Ok((kept, Vec::new()));
-                }
-                *model = displaced::rediscover(host, model);
-                let Some(nic) = target.nic() else { return Ok((kept, Vec::new())) };
-                let values = [displaced::left_over(host, model, chosen), set].concat();
-                Ok((kept, displaced::replay(host, model, (nic, object.inode()), &values, &armed)?))
-            });
+        // The journal write took time: a value set in between must not be overwritten, nor another object.
+        let known = Known { object: object.inode(), value: &before };
+        let set = still_it(knob, host, model, target, &object).and_then(|()| {
+            set::set(knob, (host, model), (target, known), &setting.value, &armed)
+                .map_err(|unset| meaning(unset, knob, target, &before))
+        });
+        let kept = match set {
+            Ok(kept) => kept,
+            // The intent alone tells undo that the value may have changed; the line about the failure is for people.
+            Err((error, is_untried)) => {
+                let _ = self.journal.failed(&armed, &error.to_string(), is_untried);
+                return Err(error);
+            }
+        };
+        // What depends on the value is found by the name of its interface.
+        let replayed = is_still_named(host, target, &object, &setting.knob).and_then(|()| {
+            let Some(nic) = target.nic().filter(|_| has_values_to_set_again) else { return Ok(Vec::new()) };
+            *model = displaced::rediscover(host, model);
+            let values = [displaced::left_over(host, model, chosen), set_again].concat();
+            displaced::replay(host, model, (nic, object.inode()), &values, &armed)
+        });
         // Only now the write is complete: the dependent values are no longer driver leftovers.
-        let (kept, replayed) = match written {
-            Ok(written) => written,
+        let replayed = match replayed {
+            Ok(replayed) => replayed,
             Err(error) => {
-                // The intent alone tells undo that the value may have changed; the line about the
-                // failure is for people.
                 let _ = self.journal.failed(&armed, &error.to_string(), false);
                 return Err(error);
             }
@@ -455,24 +454,31 @@ fn is_still_named(host: &dyn Host, target: &Target, object: &Object, knob: &str)
     if is_it { Ok(()) } else { Err(ApplyError::another_interface(knob, target)) }
 }
 
-/// Fails if a value no longer matches the journal, or belongs to another interface.
-fn still_so(
+/// Fails if a target is no longer the object that the journal has.
+fn still_it(
     knob: &dyn Knob,
     host: &dyn Host,
     model: &Model,
     target: &Target,
-    (object, before): (&Object, &str),
-) -> Result<(), ApplyError> {
-    let subject = format!("{} {target}", knob.name());
-    let changed = |why: String| Err(ApplyError::ChangedMeanwhile { subject, why });
+    object: &Object,
+) -> Result<(), (ApplyError, bool)> {
     let Object { ids, group, device } = object_of(host, model, target);
-    // Nothing may come between the inode and the value. A process has only its start.
+    // A process has only its start.
     let is_other_process = matches!(target, Target::Process(_)) && device != object.device;
-    if (ids, group) != (object.ids, object.group) || is_other_process {
-        return changed("it is now another interface, queue, process or control group".to_owned());
+    match (ids, group) == (object.ids, object.group) && !is_other_process {
+        true => Ok(()),
+        false => Err(meaning(Unset::Another, knob, target, "")),
     }
-    match knob.read(knob.site(host, model, target))? {
-        live if knob.same(before, &live) => Ok(()),
-        live => changed(format!("it was {before} and is now {live}")),
+}
+
+/// The error of a value that was not set in place of `before`, and whether nothing was written.
+fn meaning(unset: Unset, knob: &dyn Knob, target: &Target, before: &str) -> (ApplyError, bool) {
+    let subject = format!("{} {target}", knob.name());
+    let changed = |why: String| (ApplyError::ChangedMeanwhile { subject, why }, true);
+    match unset {
+        Unset::Another => changed("it is now another interface, queue, process or control group".to_owned()),
+        Unset::Changed(live) => changed(format!("it was {before} and is now {live}")),
+        Unset::Unreadable(error) => (error.into(), true),
+        Unset::Failed(error) => (error.into(), false),
     }
 }

@@ -12,6 +12,7 @@ use super::locate::{
     Place, has_queue, is_of_namespace, is_of_queue, locate, object_id, object_now, was_made_again,
 };
 use super::search::Search;
+use super::set::{self, Known, Unset};
 use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
 use crate::knob::{self, Knob, KnobError, Parts, Site};
 use rxlab_base::units::NicName;
@@ -169,7 +170,9 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
 }
 
 fn another_object() -> Outcome {
-    Outcome::Failed { why: "its name now belongs to another interface, process or control group".to_owned() }
+    Outcome::Failed {
+        why: "its name now leads to another interface, process or control group, or to none".to_owned(),
+    }
 }
 
 /// True for a control group whose inode is not in the journal: one that is not at its path may have been renamed.
@@ -274,19 +277,17 @@ fn put_back(
         if !is_still_it() {
             return another_object();
         }
-        let site = knob.site(host, model, target);
-        match knob.read(site) {
-            Ok(now) if knob.same(&live, &now) => {}
-            Ok(now) => return failed(format!("it changed to {now} in the meantime")),
-            Err(error) => return failed(error.to_string()),
-        }
-        let written = knob.write(site, &touched.original, &armed).and_then(|()| knob.read(site));
-        match written {
-            // The value read back may belong to another interface.
-            Ok(_) if !is_still_it() => return another_object(),
-            Ok(kept) if knob.same(&original(site), &kept) => {}
+        let known = Known { object: found, value: &live };
+        match set::set(knob, (host, model), (target, known), &touched.original, &armed) {
+            Ok(kept) if knob.same(&original(knob.site(host, model, target)), &kept) => {}
             Ok(kept) => return Outcome::Altered { kept },
-            Err(error) => return failed(error.to_string()),
+            Err(Unset::Another) => return another_object(),
+            Err(Unset::Changed(now)) => return failed(format!("it changed to {now} in the meantime")),
+            Err(Unset::Unreadable(error) | Unset::Failed(error)) => return failed(error.to_string()),
+        }
+        // What depends on it is found by the name of its interface.
+        if !is_still_it() {
+            return another_object();
         }
         // The write gave each queue this value.
         displaced

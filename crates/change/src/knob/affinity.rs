@@ -4,7 +4,7 @@ mod cpuset;
 mod lists;
 mod threads;
 
-pub(crate) use cpuset::directory;
+pub(crate) use cpuset::{directory, directory_and_path};
 
 use super::{Doc, Knob, Parts, Result, Site};
 use crate::journal::Armed;

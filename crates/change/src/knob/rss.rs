@@ -121,8 +121,10 @@ impl Knob for RssTable {
 
     fn read(&self, site: Site<'_>) -> Result<String> {
         let nic = site.nic()?;
+        // The table last: it may be the last look before a write.
+        let rings = rings(site, nic)?;
         let (_, now) = shown(site, nic)?;
-        Ok(form::text(&now.table, Some(rings(site, nic)?)))
+        Ok(form::text(&now.table, Some(rings)))
     }
 
     fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {

@@ -19,8 +19,8 @@ use rxlab_sys::{Action, Cause, EthtoolGet, Host, HostError, Operation, Query};
 pub struct Site<'a> {
     /// Name of the knob.
     pub(super) knob: &'static str,
-    pub(super) host: &'a dyn Host,
-    pub(super) model: &'a Model,
+    pub(crate) host: &'a dyn Host,
+    pub(crate) model: &'a Model,
     pub(super) target: &'a Target,
 }
 
@@ -209,7 +209,7 @@ impl Site<'_> {
     }
 
     /// The meaning of a read that failed.
-    pub(super) fn unreadable(self, error: &HostError) -> KnobError {
+    pub(crate) fn unreadable(self, error: &HostError) -> KnobError {
         self.failed(None, error, "", &[])
     }
 

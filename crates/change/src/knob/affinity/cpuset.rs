@@ -49,6 +49,11 @@ pub(super) fn file(site: Site<'_>) -> Result<String> {
 
 /// The directory of a group or a unit, relative to the root.
 pub(crate) fn directory(host: &dyn Host, target: &Target) -> Result<String, NoGroup> {
+    directory_and_path(host, target).map(|(directory, _)| directory)
+}
+
+/// The same, and the path of the group.
+pub(crate) fn directory_and_path(host: &dyn Host, target: &Target) -> Result<(String, String), NoGroup> {
     let absent = || NoGroup::Absent("no such control group".to_owned());
     let path = match target {
         Target::Unit(name) => of_unit(host, name)?,
@@ -59,7 +64,7 @@ pub(crate) fn directory(host: &dyn Host, target: &Target) -> Result<String, NoGr
     for directory in directories(host) {
         let group = format!("{directory}{path}");
         match host.read(&format!("{group}/{FILE}")) {
-            Ok(_) => return Ok(group),
+            Ok(_) => return Ok((group, path)),
             Err(error) if error.cause == Cause::Missing => found |= host.list(&group).is_ok(),
             Err(error) => return Err(NoGroup::Unreadable(error)),
         }
