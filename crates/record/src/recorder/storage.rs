@@ -162,7 +162,9 @@ impl Storage for Disk {
 
 #[cfg(test)]
 mod tests {
-    use super::{Disk, Locked};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::{Disk, Locked, Storage};
 
     #[test]
     fn the_lock_is_free_although_a_new_process_has_its_file_open() {
@@ -172,5 +174,19 @@ mod tests {
         assert!(matches!(Disk::for_writing(state.path()), Err(Locked::Held { .. })));
         drop(disk);
         assert!(Disk::for_writing(state.path()).is_ok());
+    }
+
+    /// The ring has what only root may read, such as the environment of irqbalance.
+    #[test]
+    fn only_its_owner_can_read_the_ring() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let mut disk = Disk::for_writing(state.path()).expect("locked");
+        disk.append("1.log", b"x").and_then(|()| disk.replace("1.packed", b"x")).expect("written");
+        let mode = |name: &str| {
+            let path = state.path().join(name);
+            path.metadata().expect("there").permissions().mode() & 0o777
+        };
+        assert_eq!(mode("record"), 0o700);
+        assert_eq!(["lock", "1.log", "1.packed"].map(|name| mode(&format!("record/{name}"))), [0o600; 3]);
     }
 }
