@@ -12,7 +12,7 @@ use rxlab_load::servers::bep15::{Answer, Request};
 use rxlab_load::servers::respond;
 use rxlab_load::{
     Body, Header, Promql, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server,
-    hear_tracker, judge_answers, merge, parse_paths, parse_targets,
+    hear_tracker, judge_answers, judge_http2, merge, parse_paths, parse_targets,
 };
 use rxlab_record::recorder::{Ring, Storage};
 use rxlab_record::snapshot::Snapshot;
@@ -23,6 +23,7 @@ use rxlab_trial::checkpoint::Checkpoint;
 use rxlab_trial::record::TrialRecord;
 use rxlab_trial::schedule::Scheduled;
 use rxlab_trial::spec::Spec;
+use rxlab_trial::workload::of_command;
 
 /// Function that gets one input.
 pub type Target = fn(&[u8]);
@@ -56,7 +57,7 @@ pub const TARGETS: &[(&str, Target)] = &[
                 full.irqs
                     .iter()
                     .filter(|(_, line)| actions(line) > 0)
-                    .all(|(irq, _)| { short.iter().any(|(number, _)| number == irq) })
+                    .all(|(irq, _)| { short.iter().any(|requested| requested.number == *irq) })
             );
         }
     }),
@@ -172,6 +173,12 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, str::parse::<PlanTarget>);
     }),
     ("trial/spec", |bytes| with(bytes, Spec::parse)),
+    ("trial/command", |bytes| {
+        let Some(Ok((work, trouble))) = text(bytes).map(of_command) else { return };
+        // A record is read back as it was written.
+        let numbers = work.values.values().copied().chain([trouble.error_rate]).chain(trouble.p99_us);
+        assert!(numbers.into_iter().all(f64::is_finite));
+    }),
     ("trial/record", |bytes| {
         let Ok(record) = serde_json::from_slice::<TrialRecord>(bytes) else { return };
         black_box((record.verdict(), record.done_s(), record.has_no_time(), record.idle_slots()));
@@ -263,6 +270,22 @@ pub const TARGETS: &[(&str, Target)] = &[
         assert_eq!(judge_answers(stream.chunks(1), &spec), whole);
         assert_eq!(judge_answers(stream.chunks(7), &spec), whole);
     }),
+    ("load/http2", |bytes| {
+        // Whole frames, each with its type, flags, stream and length in four bytes, or any bytes.
+        let Some((kind, rest)) = bytes.split_first() else { return };
+        let mut spec = load();
+        spec.expect_body = (kind & 2 == 2).then(|| "hello".into());
+        let stream = if kind & 1 == 1 { frames(rest) } else { rest.to_vec() };
+        let requests = 1 + usize::from(kind >> 2 & 15);
+        let whole = judge_http2([&stream[..]], requests, &spec).expect("no socket of ours fails");
+        let answered: u64 = whole.statuses.values().sum();
+        let ended = whole.completed + whole.errors.values().sum::<u64>();
+        assert!(whole.completed <= answered && answered <= ended, "{whole:?}");
+        assert_eq!(ended + whole.lost as u64, whole.sent as u64, "{whole:?}");
+        // However the network cuts it, the good responses are the same.
+        let cut = judge_http2(stream.chunks(7), requests, &spec).expect("no socket of ours fails");
+        assert_eq!((cut.sent, cut.completed, &cut.statuses), (whole.sent, whole.completed, &whole.statuses));
+    }),
     ("load/bencode", |bytes| {
         // Straight to the body, without a head to find first.
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", bytes.len());
@@ -297,6 +320,19 @@ pub const TARGETS: &[(&str, Target)] = &[
         black_box(ring.replay(i64::MIN, i64::MAX).take(1_000).filter(Result::is_ok).count());
     }),
 ];
+
+/// Frames of HTTP/2 (RFC 9113 4.1) from pieces that begin with type, flags, stream and length.
+fn frames(mut pieces: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some(([kind, flags, stream, length], rest)) = pieces.split_first_chunk() {
+        let (payload, rest) = rest.split_at(rest.len().min(usize::from(*length)));
+        let length = u8::try_from(payload.len()).expect("no longer than its length says");
+        all.extend([0, 0, length, *kind, *flags, 0, 0, 0, *stream]);
+        all.extend(payload);
+        pieces = rest;
+    }
+    all
+}
 
 /// A file of a ring: checksums are right, so that what they protect is read.
 fn segment(is_packed: bool, contents: &[u8]) -> Vec<u8> {

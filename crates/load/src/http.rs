@@ -9,6 +9,7 @@ mod engine;
 mod head;
 mod http2;
 mod http3;
+mod judged;
 mod outgoing;
 mod peer;
 mod pipeline;
@@ -23,5 +24,6 @@ mod waiting;
 mod wire;
 
 pub(super) use definition::{Http, Shared, open, prepare};
+pub use judged::{Judged, judge_http2};
 pub use reader::{StreamEnd, judge_answers};
 pub(super) use template::TemplateError;

@@ -79,7 +79,7 @@ pub use event::Event;
 pub use expected::{Pattern, PatternError, Pointed, PointedError};
 pub use header::{Header, HeaderError, PathError, parse_paths};
 pub use histogram::quantile;
-pub use http::{StreamEnd, judge_answers};
+pub use http::{Judged, StreamEnd, judge_answers, judge_http2};
 pub use http_version::HttpVersion;
 pub use interval::{Arrivals, Interval, NotSent, ThreadCpu};
 pub use merge::{MergeError, merge};

@@ -210,10 +210,23 @@ fn run_command(command: &str, ends: &mut dyn FnMut() -> bool) -> Result<String, 
     text.map_err(|error| failed(format!("printed unreadable output: {error}")))
 }
 
-/// One number, one JSON object with numbers, or the report of a load tool. Guards check `p99_us` and `error_rate` (a
-/// fraction).
-fn of_command(printed: &str) -> Result<(Work, Trouble), WorkloadError> {
-    let text = printed.trim();
+/// Reads what a command printed: one number, one JSON object with numbers, or the report of a load tool. Guards check
+/// `p99_us` and `error_rate` (a fraction). All numbers of the result are finite: a record has no others.
+pub fn of_command(printed: &str) -> Result<(Work, Trouble), WorkloadError> {
+    let (work, trouble) = figures(printed.trim())?;
+    let counted = match work.throughput {
+        Some(Throughput::Counted(number)) => Some(number),
+        _ => None,
+    };
+    let mut all =
+        work.values.values().copied().chain(counted).chain(trouble.p99_us).chain([trouble.error_rate]);
+    match all.find(|number| !number.is_finite()) {
+        Some(number) => Err(WorkloadError::Command(format!("printed figures that lead to `{number}`"))),
+        None => Ok((work, trouble)),
+    }
+}
+
+fn figures(text: &str) -> Result<(Work, Trouble), WorkloadError> {
     if let Some(report) = parse::load_tool_report(text) {
         let report =
             report.map_err(|error| WorkloadError::Command(format!("printed an unknown report: {error}")))?;
@@ -265,6 +278,10 @@ mod tests {
         let (work, trouble) = of_command(printed).expect("an object");
         assert_eq!((work.throughput, work.values.len()), (Some(Throughput::Counted(10.0)), 2));
         assert_eq!((trouble.p99_us, trouble.error_rate), (Some(7.5), 0.5), "guards see them");
+        for printed in ["nan", "inf", "-infinity", "1e999"] {
+            let error = of_command(printed).expect_err(printed).to_string();
+            assert!(error.starts_with("the workload command printed figures that lead to `"), "{error}");
+        }
         let error = of_command("12 requests").expect_err("neither").to_string();
         assert!(error.contains("printed `12 requests`"), "{error}");
     }
