@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rxlab_base::units::CpuMask;
+use rxlab_base::units::{CpuMask, NicName};
 use rxlab_change::apply::{UndoOptions, Which, confirm, reach, status, undo};
-use rxlab_change::journal::{History, Notice, Outcome, Record, Store, Touched};
+use rxlab_change::journal::{History, Notice, Outcome, Record, Store, Touched, UndoOutcome};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Identity, Inventory, Scope};
 
@@ -162,6 +162,24 @@ impl State {
         matches!(slot, Slot::Rps(..) | Slot::Xps(..)) && self.machine.value(slot).is_some_and(is_part)
     }
 
+    /// True if a value is back, or waits for its queue, its NAPIs or a user's decision. `is_of` says whether it is of a slot.
+    fn waits(&self, outcome: &Outcome, is_of: impl Fn(Slot) -> bool) -> bool {
+        // Without NAPIs, which another program took from a veth with GRO, the kernel refuses `threaded`.
+        let has_no_napis =
+            |(at, device): (u8, &kernel::Device)| !device.has_napis() && is_of(Slot::Threaded(at));
+        match outcome {
+            Outcome::Away | Outcome::Drift { .. } => true,
+            Outcome::Failed { .. } => (0..).zip(&self.machine.devices).any(has_no_napis),
+            outcome => outcome.settles(),
+        }
+    }
+
+    /// True if an outcome is that of a slot, by its current name.
+    fn is_named(&self, slot: Slot, UndoOutcome { knob, target, .. }: &UndoOutcome) -> bool {
+        let name = slot.device().map(|device| self.machine.device(device).name.as_str());
+        knob == kernel::knob(slot) && name.is_some() && target.nic().map(NicName::as_str) == name
+    }
+
     /// Invariant 1: every value that rxlab set is restored, or open.
     fn check_values(&mut self) {
         let ours = |slot: &Slot| self.machine.value(*slot).is_some_and(kernel::Value::is_ours);
@@ -206,17 +224,6 @@ impl State {
             })
         });
         slots.into_iter().filter_map(|slot| Some((slot, self.machine.value(slot)?.now))).collect()
-    }
-}
-
-/// True if a value is back, or waits for its queue or for a user's decision.
-fn waits(outcome: &Outcome) -> bool {
-    // Without NAPIs, which another program took from a veth with GRO, the kernel refuses `threaded`.
-    let waits_for_napis = |why: &str| why.contains("it has no NAPI now");
-    match outcome {
-        Outcome::Away | Outcome::Drift { .. } => true,
-        Outcome::Failed { why } => waits_for_napis(why),
-        outcome => outcome.settles(),
     }
 }
 
@@ -275,7 +282,10 @@ impl World {
             return;
         }
         let Ok(history) = History::parse(&file.bytes) else { return };
-        let waits = |touched: &Touched| touched.outcome.as_ref().is_some_and(waits);
+        let waits = |touched: &Touched| {
+            let is_of = |slot| state.is_of(slot, touched);
+            touched.outcome.as_ref().is_some_and(|outcome| state.waits(outcome, is_of))
+        };
         let touched = history.touched();
         if !touched.iter().all(waits) || touched.is_empty() {
             let left: Vec<_> =
@@ -359,7 +369,9 @@ impl World {
             if let Some(error) = &one.journal_error {
                 return Err(format!("4: undo of {}: {error}", one.id));
             }
-            if let Some(left) = one.outcomes.iter().find(|left| !waits(&left.outcome)) {
+            let state = self.state();
+            let stays = |left: &&UndoOutcome| !state.waits(&left.outcome, |slot| state.is_named(slot, left));
+            if let Some(left) = one.outcomes.iter().find(stays) {
                 return Err(format!("4: undo of {} leaves {left:?}", one.id));
             }
         }

@@ -7,9 +7,9 @@
 //! runs another command to its end, kills the running one (it unwinds) or stops it while time passes for the
 //! others.
 //!
-//! The kernel has no compare-and-write, so one window is left out: no move comes between the last check
-//! before a write (the inode and the value read) and the write itself. A move due there is made right after
-//! the write; only a kill is made at once, because it changes nothing on the machine.
+//! The kernel has no compare-and-write, so one window is left out: no move comes between the last reading of a value and the
+//! write of the same value. A move due there is made right after the write; only a kill is made at once, because it changes
+//! nothing on the machine. Names may pass to others at any moment: what is written is held by its directory or its index.
 //!
 //! The threads of a process are checked together and moved one by one: from the check on no other process gets its
 //! number, which takes more than a moment, and a thread that pins itself meanwhile may be moved.
@@ -19,10 +19,13 @@
 
 mod actors;
 pub(crate) mod adversary;
+mod answers;
+mod contents;
 mod disk;
 mod host;
 mod invariants;
 mod kernel;
+mod nodes;
 mod processes;
 mod said;
 pub(crate) mod schedule;
@@ -144,10 +147,8 @@ pub(crate) struct Killed;
 /// Kind of operation for the rule about checks and writes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Link {
-    /// The inode of something of the interface whose name has this sum.
-    Inode(u32),
     Read(Slot),
-    Write,
+    Write(Slot),
     /// An operation that touches no value.
     Other,
 }
@@ -300,9 +301,7 @@ impl World {
             let last =
                 state.stack.last_mut().map_or(Link::Other, |top| std::mem::replace(&mut top.last, link));
             match (last, link) {
-                (_, Link::Write) | (Link::Inode(_), Link::Read(_)) => true,
-                (Link::Inode(one), Link::Inode(other)) => one == other,
-                (Link::Read(one), Link::Read(other)) => one == other,
+                (Link::Read(one), Link::Read(other) | Link::Write(other)) => one == other,
                 _ => false,
             }
         };

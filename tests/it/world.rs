@@ -160,4 +160,14 @@ replays! {
     thread_of_an_interface_that_moved: r#"{"custom":[[{"Gro":2},0],[{"Gro":3},0],[{"Threaded":2},0],[{"Threaded":3},0]],"first":{"Apply":{"set":[[{"NapiPriority":[2,0]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":260,"act":{"Netns":[2,1]}}]}"#;
     /// Undo named the value between two writes of an interface that had been renamed.
     value_between_two_writes_by_another_name: r#"{"first":{"Apply":{"set":[[{"Defer":1},1],[{"QueueDefer":[1,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Swap":[1,3]}}]}"#;
+    /// Another program set the list of a group while the directory of the group was looked for, between the last look at the list
+    /// and its write.
+    list_of_a_group_set_before_the_write: r#"{"first":{"Apply":{"set":[[{"Group":1},0],[{"Thread":[1,0]},0]],"confirm":3,"netns":2}},"events":[{"of":"Any","at":60,"act":{"Write":[{"Group":1},{"Other":1}]}}]}"#;
+    /// The driver of an interface could not be read, so that its queues' interrupts had names of their own, by which undo did not
+    /// find them.
+    interrupts_of_an_unknown_driver: r#"{"custom":[[{"Irq":[1,1]},0]],"first":{"Apply":{"set":[[{"Ring":1},0]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":84,"act":{"Fault":[{"Device":1},"EACCES",20]}}]}"#;
+    /// An interface that was listed, and whose directory was missing for a moment, was taken for gone.
+    listed_without_a_directory: r#"{"custom":[[{"Gro":2},0]],"first":{"Apply":{"set":[[{"QueueFlush":[2,0]},0]],"confirm":0,"netns":0}},"events":[{"of":"Journal","at":12,"act":{"Swap":[2,3]}},{"of":"Any","at":161,"act":{"Fault":[{"Device":2},"ENOENT",150]}}]}"#;
+    /// Two names were exchanged between the last look at an RSS table and its write, which went to the other interface.
+    table_of_another_interface: r#"{"first":{"Trial":{"set":[[{"Rss":1},1],[{"Rfs":[1,1]},1]],"keep":true}},"events":[{"of":"Any","at":3,"act":{"Rename":0}},{"of":"Any","at":315,"act":{"Swap":[1,0]}}]}"#;
 }
