@@ -53,15 +53,13 @@ pub(super) fn displaced(
 /// has a queue that receives (`net_rx_queue_update_kobjects`), and only with its driver do names of interrupts mean anything.
 fn unread(site: Site<'_>, nic: &NicName) -> Option<KnobError> {
     let nic = site.model.nic(nic)?;
-    let has_no_driver =
-        site.host.namespace().is_some() && nic.kind == NicKind::Device && nic.driver.is_none();
-    match () {
-        () if nic.rx.is_empty() => Some(site.unknown("queues", "none can be read")),
-        () if has_no_driver && !nic.other_irqs.is_empty() => {
-            Some(site.unknown("interrupts", "its driver cannot be read"))
-        }
-        () => None,
+    if nic.rx.is_empty() {
+        return Some(site.unknown("queues", "none can be read"));
     }
+    let is_running = site.host.namespace().is_some();
+    let has_names = nic.kind == NicKind::Device && !nic.other_irqs.is_empty();
+    (is_running && has_names && nic.driver.is_none())
+        .then(|| site.unknown("interrupts", "its driver cannot be read"))
 }
 
 /// `there` without changes by our own earlier write of `knob`, which replaced those that equal its current value `live`.

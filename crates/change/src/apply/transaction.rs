@@ -465,9 +465,10 @@ fn still_it(
     let Object { ids, group, device } = object_of(host, model, target);
     // A process has only its start.
     let is_other_process = matches!(target, Target::Process(_)) && device != object.device;
-    match (ids, group) == (object.ids, object.group) && !is_other_process {
-        true => Ok(()),
-        false => Err(meaning(Unset::Another, knob, target, "")),
+    if (ids, group) == (object.ids, object.group) && !is_other_process {
+        Ok(())
+    } else {
+        Err(meaning(Unset::Another, knob, target, ""))
     }
 }
 
