@@ -73,23 +73,23 @@ pub(super) fn driver(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, E
 
 /// Names of the statistics.
 pub(super) fn stat_names(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
-    let count = stat_count(&socket, nic)?;
+    let count = stat_count(socket, nic)?;
     let mut names = Region::new(STRINGS + STRING * count as usize)?;
     names.put(0, GSTRINGS);
     names.put(4, ETH_SS_STATS);
     names.put(8, count);
-    names.fill(&socket, nic)?;
+    names.fill(socket, nic)?;
     let count = names.number(8);
     names.message(STRINGS + STRING * count as usize)
 }
 
 /// Values of the statistics, in the order of their names.
 pub(super) fn stats(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
-    let count = stat_count(&socket, nic)?;
+    let count = stat_count(socket, nic)?;
     let mut values = Region::new(STATS + 8 * count as usize)?;
     values.put(0, GSTATS);
     values.put(4, count);
-    values.fill(&socket, nic)?;
+    values.fill(socket, nic)?;
     let count = values.number(4);
     values.message(STATS + 8 * count as usize)
 }
@@ -107,7 +107,7 @@ fn stat_count(socket: impl AsFd, nic: &NicName) -> Result<u32, Errno> {
 /// The default RSS table, key and function.
 pub(super) fn rss(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut sizes = Fixed::<RXFH>::new(GRSSH);
-    sizes.fill(&socket, nic)?;
+    sizes.fill(socket, nic)?;
     let (table, key) = (number(&sizes.0, TABLE_SIZE), number(&sizes.0, KEY_SIZE));
     let length = RXFH + 4 * table as usize + key as usize;
     let mut rss = Region::new(length)?;
@@ -115,14 +115,14 @@ pub(super) fn rss(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errn
     // The kernel rejects sizes that are not, or no longer, the driver's.
     rss.put(TABLE_SIZE, table);
     rss.put(KEY_SIZE, key);
-    rss.fill(&socket, nic)?;
+    rss.fill(socket, nic)?;
     rss.message(length)
 }
 
 /// The flow rules, one message each.
 pub(super) fn rules(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut count = Fixed::<RXNFC>::new(GRXCLSRLCNT);
-    count.fill(&socket, nic)?;
+    count.fill(socket, nic)?;
     let count = number(&count.0, RXNFC_COUNT);
     let mut rules = Vec::new();
     if count == 0 {
@@ -131,14 +131,14 @@ pub(super) fn rules(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Er
     let mut all = Region::new(RXNFC_LOCATIONS + 4 * count as usize)?;
     all.put(0, GRXCLSRLALL);
     all.put(RXNFC_COUNT, count);
-    all.fill(&socket, nic)?;
+    all.fill(socket, nic)?;
     // The kernel answers with at most as many as it was given room for.
     let count = all.number(RXNFC_COUNT).min(count);
     for index in 0..count as usize {
         let mut rule = Fixed::<RXNFC>::new(GRXCLSRULE);
         let location = all.number(RXNFC_LOCATIONS + 4 * index);
         rule.0[LOCATION..LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
-        match rule.fill(&socket, nic) {
+        match rule.fill(socket, nic) {
             Ok(()) => rules.extend(one_message(&rule.0)),
             // Removed since the list was made.
             Err(Errno::NOENT) => {}
@@ -151,7 +151,7 @@ pub(super) fn rules(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Er
 /// Number of queues the default RSS table spreads over.
 pub(super) fn rx_rings(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut rings = Fixed::<RXNFC>::new(GRXRINGS);
-    rings.fill(&socket, nic)?;
+    rings.fill(socket, nic)?;
     Ok(one_message(&rings.0))
 }
 
@@ -162,7 +162,7 @@ pub(super) fn hash_fields(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u
     for (flow, _) in HASHED {
         let mut fields = Fixed::<RXNFC>::new(GRXFH);
         fields.0[RXNFC_FLOW..RXNFC_FLOW + 4].copy_from_slice(&flow.to_ne_bytes());
-        match fields.fill(&socket, nic) {
+        match fields.fill(socket, nic) {
             Ok(()) => all.extend(one_message(&fields.0)),
             // The driver has no such kind of flow.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => refused = Some(Errno::OPNOTSUPP),
@@ -176,7 +176,7 @@ pub(super) fn hash_fields(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u
 pub(super) fn queue_coalesce(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut all = Vec::new();
     for queue in 0..MOST_QUEUES {
-        match queue_moderation(&socket, nic, queue) {
+        match queue_moderation(socket, nic, queue) {
             Ok(found) => all.extend(one_message(&found.0)),
             // Drivers refuse the first queue that they do not have.
             Err(_) if queue > 0 => break,
