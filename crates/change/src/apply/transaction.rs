@@ -295,14 +295,17 @@ impl Transaction {
         })?;
         // The journal write took time: a value set in between must not be overwritten, nor another object.
         let known = Known { object: object.inode(), value: &before };
-        let set = still_it(knob, host, model, target, &object).and_then(|()| {
+        let set = if is_still_it(host, model, target, &object) {
             set::set(knob, (host, model), (target, known), &setting.value, &armed)
-                .map_err(|unset| meaning(unset, knob, target, &before))
-        });
+        } else {
+            Err(Unset::Another)
+        };
         let kept = match set {
             Ok(kept) => kept,
             // The intent alone tells undo that the value may have changed; the line about the failure is for people.
-            Err((error, is_untried)) => {
+            Err(unset) => {
+                let is_untried = !matches!(unset, Unset::Failed(_));
+                let error = meaning(unset, knob, target, &before);
                 let _ = self.journal.failed(&armed, &error.to_string(), is_untried);
                 return Err(error);
             }
@@ -454,32 +457,21 @@ fn is_still_named(host: &dyn Host, target: &Target, object: &Object, knob: &str)
     if is_it { Ok(()) } else { Err(ApplyError::another_interface(knob, target)) }
 }
 
-/// Fails if a target is no longer the object that the journal has.
-fn still_it(
-    knob: &dyn Knob,
-    host: &dyn Host,
-    model: &Model,
-    target: &Target,
-    object: &Object,
-) -> Result<(), (ApplyError, bool)> {
+/// True if a target is still the object that the journal has.
+fn is_still_it(host: &dyn Host, model: &Model, target: &Target, object: &Object) -> bool {
     let Object { ids, group, device } = object_of(host, model, target);
     // A process has only its start.
     let is_other_process = matches!(target, Target::Process(_)) && device != object.device;
-    if (ids, group) == (object.ids, object.group) && !is_other_process {
-        Ok(())
-    } else {
-        Err(meaning(Unset::Another, knob, target, ""))
-    }
+    (ids, group) == (object.ids, object.group) && !is_other_process
 }
 
-/// The error of a value that was not set in place of `before`, and whether nothing was written.
-fn meaning(unset: Unset, knob: &dyn Knob, target: &Target, before: &str) -> (ApplyError, bool) {
+/// The error of a value that was not set in place of `before`.
+fn meaning(unset: Unset, knob: &dyn Knob, target: &Target, before: &str) -> ApplyError {
     let subject = format!("{} {target}", knob.name());
-    let changed = |why: String| (ApplyError::ChangedMeanwhile { subject, why }, true);
+    let changed = |why: String| ApplyError::ChangedMeanwhile { subject, why };
     match unset {
         Unset::Another => changed("it is now another interface, queue, process or control group".to_owned()),
         Unset::Changed(live) => changed(format!("it was {before} and is now {live}")),
-        Unset::Unreadable(error) => (error.into(), true),
-        Unset::Failed(error) => (error.into(), false),
+        Unset::Unreadable(error) | Unset::Failed(error) => error.into(),
     }
 }
