@@ -245,7 +245,12 @@ fn hits(area: Area, node: &Node, operation: Operation) -> bool {
 }
 
 /// The error of an operation that a fault prevents.
-pub(super) fn prevented(state: &mut State, node: &Node, operation: Operation, path: &str) -> Result<(), HostError> {
+pub(super) fn prevented(
+    state: &mut State,
+    node: &Node,
+    operation: Operation,
+    path: &str,
+) -> Result<(), HostError> {
     match state.fault(|area| hits(area, node, operation)) {
         Some(errno) => Err(HostError::new(operation, path, Os::from_raw_os_error(errno))),
         None => Ok(()),
