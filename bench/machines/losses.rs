@@ -164,7 +164,7 @@ fn place(random: &mut Random, truth: &Truth) -> Place {
 
 impl Place {
     /// The interface that counts it.
-    fn nic(&self) -> Option<&str> {
+    pub(crate) fn nic(&self) -> Option<&str> {
         match self {
             Place::Ring { nic, .. }
             | Place::Driver { nic, .. }
@@ -186,17 +186,6 @@ impl Loss {
                 _ => false,
             };
         if is_there { self.per_second } else { 0.0 }
-    }
-
-    /// True if the machine has the place.
-    pub(crate) fn is_of(&self, truth: &Truth) -> bool {
-        let is_there =
-            |name: &str| truth.nic(name).is_some() || truth.uppers.iter().any(|upper| upper.name == name);
-        let has_cpu = match self.place {
-            Place::Backlog { cpu, .. } => truth.online().contains(cpu),
-            _ => true,
-        };
-        has_cpu && self.place.nic().is_none_or(is_there)
     }
 
     /// True if it can be seen from this machine.

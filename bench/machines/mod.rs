@@ -11,7 +11,7 @@ mod findings;
 mod follow;
 pub(crate) mod generate;
 mod look;
-mod losses;
+pub(crate) mod losses;
 mod map;
 mod plans;
 mod render;

@@ -1,6 +1,7 @@
 //! Smaller machines on which the same is wrong.
 
 use crate::machines::generate::generate;
+use crate::machines::losses::{Loss, Place};
 use crate::machines::request::{Request, request};
 use crate::machines::truth::{Damage, Truth};
 use crate::machines::{Violation, check};
@@ -30,13 +31,24 @@ fn shrink(truth: &Truth, request: &Request, violation: Violation) -> (Truth, Req
     }
 }
 
+/// True if the machine still has the place of the loss.
+fn has_place(truth: &Truth, loss: &Loss) -> bool {
+    let is_there =
+        |name: &str| truth.nic(name).is_some() || truth.uppers.iter().any(|upper| upper.name == name);
+    let has_cpu = match loss.place {
+        Place::Backlog { cpu, .. } => truth.online().contains(cpu),
+        _ => true,
+    };
+    has_cpu && loss.place.nic().is_none_or(is_there)
+}
+
 fn smaller(truth: &Truth, request: &Request) -> Vec<(Truth, Request)> {
     let mut found = Vec::new();
     let mut with = |change: &dyn Fn(&mut Truth, &mut Request)| {
         let (mut truth, mut request) = (truth.clone(), request.clone());
         change(&mut truth, &mut request);
         let all = truth.clone();
-        truth.losses.retain(|loss| loss.is_of(&all));
+        truth.losses.retain(|loss| has_place(&all, loss));
         found.push((truth, request));
     };
     with(&|_, request| request.options = Default::default());
