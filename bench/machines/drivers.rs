@@ -328,7 +328,14 @@ pub(crate) static STRANGE: [Driver; 8] = [
     strange("no-such-driver", Of(|of| format!("comp{}@pci:{}", of.queues - 1 - of.queue, of.function))),
     strange("igb", Of(|of| format!("igb-{}:q{}", of.nic, of.queues - of.queue))),
     strange("ice", Of(|of| format!("ice-{}-Q{}-TxRx", of.nic, of.queues - of.queue))),
-    strange("mlx5_core", Of(|of| format!("mlx5_vec_{}@pci:{}", of.queues - of.queue, of.function))),
+    strange(
+        "mlx5_core",
+        Of(|of| {
+            // It may have vectors of more queues than are in use.
+            let vector = of.queues.checked_sub(of.queue).unwrap_or(of.queue);
+            format!("mlx5_vec_{vector}@pci:{}", of.function)
+        }),
+    ),
     Driver {
         bus: Bus::Virtio,
         ..strange("virtio_net", Of(|of| format!("virtio{}-rx:{}", of.number, of.queues - of.queue)))

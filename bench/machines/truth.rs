@@ -177,8 +177,11 @@ impl Nic {
 
     /// The interrupt that is there for a queue that is not in use.
     pub(crate) fn spare_irq(&self, queue: u32) -> Option<usize> {
+        if !self.keeps_vectors {
+            return None;
+        }
         let action = self.action(self.driver.rx, queue, u32::try_from(self.rx.len()).expect("few"));
-        self.irqs.iter().position(|irq| self.keeps_vectors && irq.action == action)
+        self.irqs.iter().position(|irq| irq.action == action)
     }
 
     /// The node of the function whose vector a queue has.

@@ -326,8 +326,8 @@ pub(super) fn object_now(host: &dyn Host, touched: &Touched, target: &Target) ->
     let is_other_virtual = device.is_some_and(DeviceAddress::is_virtual)
         && touched.ids.zip(interface_id(host, target)).is_some_and(|(then, now)| then.interface != now);
     let is_other_group = touched.group.is_some_and(|then| Some(then.inode) != found);
-    // Without the inode it may be any interface.
-    let is_unknown = touched.ids.is_some() && found.is_none();
+    // Without the inode it may be any interface; a recording has none.
+    let is_unknown = touched.ids.is_some() && found.is_none() && host.namespace().is_some();
     let is_other = is_other_virtual || is_other_group || is_unknown || is_another(host, target, device);
     (!is_other).then_some(found)
 }
