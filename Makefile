@@ -26,10 +26,8 @@ check: lint ## Run the checks and tests that need no root, no kernel feature, no
 
 test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
 	scripts/setup.sh test
-	$(CARGO) test --locked --tests --no-run
-	scripts/beside '$(CARGO) test --locked --workspace --lib --bins --test field --no-fail-fast; libraries=$$?; \
-	  $(CARGO) test --locked --doc && exit $$libraries' \
-	  $(CARGO) test --locked --workspace --test it -- --skip cases::
+	$(CARGO) test --locked --tests --no-fail-fast -- --skip cases::
+	$(CARGO) test --locked --doc
 
 test-cases: ## Run the field cases as tests: they measure time, so on a machine with nothing else to do
 	scripts/setup.sh cases

@@ -48,19 +48,3 @@ fn no_package_starts_its_service() {
     assert_eq!(set_up(None), "policy 101, code 9", "nothing is left behind, also after a failure");
     assert_eq!(set_up(Some("exit 104")), "policy 104, code 9, policy-rc.d", "an existing policy is kept");
 }
-
-/// `make test` names the test targets that run beside this one.
-#[test]
-fn every_test_target_is_run() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let makefile = std::fs::read_to_string(root.join("Makefile")).expect("readable");
-    let crates = std::fs::read_dir(root.join("crates")).expect("listed").flatten();
-    let targets =
-        crates.filter_map(|one| std::fs::read_dir(one.path().join("tests")).ok()).flatten().flatten();
-    let names: Vec<_> = targets.map(|file| file.path().file_stem().expect("a name").to_owned()).collect();
-    assert!(!names.is_empty());
-    for name in names {
-        let argument = format!("--test {} ", name.to_str().expect("text"));
-        assert!(makefile.contains(&argument), "no `{argument}` in the Makefile");
-    }
-}
