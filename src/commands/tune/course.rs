@@ -242,8 +242,11 @@ impl<'a> Course<'a> {
             }
             Err(error) => error,
         };
-        let Some((knob, target)) = error.refused() else { return Err(explain(error, false)) };
-        let arm = without(&spec.arm, knob, target);
+        let left = error.refused().map(|(knob, target)| (knob, target, without(&spec.arm, knob, target)));
+        // Without any candidate less it would end with the same error again.
+        let Some((knob, target, arm)) = left.filter(|(_, _, arm)| arm.len() < spec.arm.len()) else {
+            return Err(explain(error, false));
+        };
         let left_out = LeftOut { what: format!("{knob} {target}"), why: error.to_string() };
         if !self.global.json {
             write!(output::text_stdout(), "{}", tune_text::left_out(&left_out))?;
