@@ -1,10 +1,10 @@
 //! One trial from start to end: record, factor, loop, rollback, conclusion.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use serde::Serialize;
 use thiserror::Error;
@@ -122,18 +122,53 @@ pub enum PerformError {
     Keep(FactorError),
 }
 
-impl PerformError {
-    /// The knob and the target that the driver or the kernel does not let be set, if that alone ended the trial and the machine is
-    /// restored.
-    pub fn refused(&self) -> Option<(&'static str, &Target)> {
-        let Self::Loop { error, undo } = self else { return None };
-        let LiveError::Factor(FactorError::Apply(ApplyError::Knob(error))) = &**error else { return None };
-        match error {
-            KnobError::Lacks { knob, target, .. } | KnobError::Unsupported { knob, target, .. } => {
-                undo.is_clean().then_some((knob, target))
-            }
-            _ => None,
+/// What cannot be set on this machine, as only a write shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused<'a> {
+    /// No value at all: the driver or the kernel lacks the knob here.
+    Knob(&'a str, &'a Target),
+    /// This value: it was rejected, or another one was stored.
+    Value(&'a str, &'a Target, &'a str),
+}
+
+impl Refused<'_> {
+    /// True if `setting` would be refused as well.
+    pub fn concerns(&self, setting: &Setting) -> bool {
+        let is = |knob: &str, target: &Target| setting.knob == knob && setting.target == *target;
+        match *self {
+            Self::Knob(knob, target) => is(knob, target),
+            Self::Value(knob, target, value) => is(knob, target) && setting.value == value,
         }
+    }
+}
+
+impl fmt::Display for Refused<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Knob(knob, target) => write!(f, "{knob} {target}"),
+            Self::Value(knob, target, value) => write!(f, "{knob} {target} = {value}"),
+        }
+    }
+}
+
+impl PerformError {
+    /// What the driver or the kernel does not let be set, if that alone ended the trial and the machine is restored.
+    pub fn refused(&self) -> Option<Refused<'_>> {
+        let Self::Loop { error, undo } = self else { return None };
+        let LiveError::Factor(FactorError::Apply(error)) = &**error else { return None };
+        let refused = match error {
+            ApplyError::Knob(
+                KnobError::Lacks { knob, target, .. } | KnobError::Unsupported { knob, target, .. },
+            ) => Refused::Knob(knob, target),
+            ApplyError::Knob(KnobError::Refused { knob, target, value, .. }) => {
+                Refused::Value(knob, target, value)
+            }
+            ApplyError::NotKept { setting, .. } => {
+                Refused::Value(&setting.knob, &setting.target, &setting.value)
+            }
+            _ => return None,
+        };
+        undo.is_clean().then_some(refused)
     }
 }
 
@@ -155,6 +190,7 @@ pub fn perform<Record: Trial>(
     setup: Setup<'_, Record>,
     resumed: Option<Record>,
 ) -> Result<Outcome<Record>, PerformError> {
+    let _running = setup.dir.hold()?;
     let model = Model::new(setup.inventory);
     let softirq_time = softirq_time(spec, &setup);
     let mut record = resumed.unwrap_or_else(|| Record::fresh(spec, &setup, &model, softirq_time.is_some()));

@@ -8,7 +8,7 @@ use super::survey::{Survey, Way, survey};
 use super::{Args, Goal};
 use crate::commands::apply::consent;
 use crate::commands::machine::Machine;
-use crate::commands::trial::{self, Conduct, attempt, conduct, explain, presample};
+use crate::commands::trial::{self, Conduct, attempt, conduct, explain};
 use crate::commands::{Global, apply, files, look, machine, output, report};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::doctor::DoctorReport;
@@ -18,13 +18,13 @@ use rxlab_faces::report::{html, tune_text};
 use rxlab_load::Protocol;
 use rxlab_path::evidence::{lost, received};
 use rxlab_path::model::{Model, Rates};
-use rxlab_setting::{Plan, Target, in_words};
+use rxlab_setting::{Plan, in_words};
 use rxlab_trial::blocks::{self, BlocksRecord};
 use rxlab_trial::check::Check;
 use rxlab_trial::choose;
-use rxlab_trial::metrics::{self, name};
+use rxlab_trial::metrics::{self, Work, name};
 use rxlab_trial::outcome;
-use rxlab_trial::perform::Ready;
+use rxlab_trial::perform::{Ready, Refused};
 use rxlab_trial::recommendation::{Advice, Recommendation};
 use rxlab_trial::record::{TrialRecord, Verdict};
 use rxlab_trial::spec::{self, Change, Design, Guards, Named, Seconds, Spec, Workload};
@@ -79,7 +79,7 @@ impl<'a> Course<'a> {
         let machine = machine::open(self.global)?;
         let mut spec = self.spec();
         self.check_goal(&spec)?;
-        let (model, rates) = self.sample(&machine, &spec)?;
+        let (model, rates, work) = self.sample(&machine, &spec)?;
         let found = survey(
             &machine,
             (&model, &rates),
@@ -101,9 +101,12 @@ impl<'a> Course<'a> {
         }
         (spec.name, spec.workload.nic) = (format!("tune-{}", word(&nic)), Some(nic));
         spec.arm = fitting(candidates, tuning, self.args.time, &mut spec.design);
-        let mut ready = trial::ready(self.global, &machine, &spec)?;
-        let why = presample(&machine, &mut spec, &mut ready.driver, self.stop)?.why;
-        self.interrupted()?;
+        let ready = trial::ready(self.global, &machine, &spec)?;
+        // By the sample that the limit is from: a second one could contradict it.
+        let asked = spec.design.primary.is_some();
+        let chosen = metrics::choose(&spec, &rates, &work).filter(|_| !asked);
+        let (primary, why) = chosen.map(|(primary, why)| (primary.to_owned(), why)).unzip();
+        spec.design.primary = spec.design.primary.or(primary);
         let primary = spec.design.primary.clone().unwrap_or_else(|| name::THROUGHPUT.to_owned());
         if primary != name::THROUGHPUT {
             spec.guards.drops = Some(lost(&rates) + (MORE_DROPS * received(&model, &rates)).max(FEW_DROPS));
@@ -196,12 +199,14 @@ impl<'a> Course<'a> {
     }
 
     /// Samples the machine under its traffic or its load.
-    fn sample(&self, machine: &Machine, spec: &Spec) -> Result<(Model, Rates)> {
+    fn sample(&self, machine: &Machine, spec: &Spec) -> Result<(Model, Rates, Work)> {
         let mut driver = trial::driver(machine, spec)?;
         driver.begin().map_err(CommandError::failed)?;
         let seen = look::with_costs(&machine.host, self.args.length, self.args.cost.budget, self.stop);
         self.interrupted()?;
-        seen
+        let (model, rates) = seen?;
+        let (work, _) = driver.end(None).map_err(CommandError::failed)?;
+        Ok((model, rates, work))
     }
 
     fn interrupted(&self) -> Result {
@@ -223,8 +228,8 @@ impl<'a> Course<'a> {
         consent::ask("Begin?")
     }
 
-    /// Compares the candidates, or goes on with it. Only a write shows whether a driver lets a value be set: if not, it begins again
-    /// without the candidates that need it.
+    /// Compares the candidates, or goes on with it. Only a write shows whether a driver lets a value be set, and which it rounds: if
+    /// not, it begins again without the candidates that need it.
     fn choose(
         &mut self,
         machine: &Machine,
@@ -242,12 +247,12 @@ impl<'a> Course<'a> {
             }
             Err(error) => error,
         };
-        let left = error.refused().map(|(knob, target)| (knob, target, without(&spec.arm, knob, target)));
+        let left = error.refused().map(|refused| (refused.to_string(), without(&spec.arm, refused)));
         // Without any candidate less it would end with the same error again.
-        let Some((knob, target, arm)) = left.filter(|(_, _, arm)| arm.len() < spec.arm.len()) else {
+        let Some((what, arm)) = left.filter(|(_, arm)| arm.len() < spec.arm.len()) else {
             return Err(explain(error, false));
         };
-        let left_out = LeftOut { what: format!("{knob} {target}"), why: error.to_string() };
+        let left_out = LeftOut { what, why: error.to_string() };
         if !self.global.json {
             write!(output::text_stdout(), "{}", tune_text::left_out(&left_out))?;
         }
@@ -403,10 +408,9 @@ fn word(nic: &NicName) -> String {
     nic.as_str().chars().map(|c| if spec::is_name_char(c) { c } else { '-' }).collect()
 }
 
-/// The candidates that do not set `knob` on `target`.
-fn without(arms: &[Named], knob: &str, target: &Target) -> Vec<Named> {
-    let needs = |named: &&Named| named.set.iter().any(|set| set.knob == knob && set.target == *target);
-    arms.iter().filter(|named| !needs(named)).cloned().collect()
+/// The candidates that need nothing refused.
+fn without(arms: &[Named], refused: Refused<'_>) -> Vec<Named> {
+    arms.iter().filter(|named| !named.set.iter().any(|set| refused.concerns(set))).cloned().collect()
 }
 
 fn tried(named: &Named) -> Tried {
@@ -483,7 +487,9 @@ fn seconds(spec: &Spec, time: Option<Duration>) -> f64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{CHOOSING, Design, Named, SETTLING, SLOT, Seconds, Tuning, choose, fitting, without, word};
+    use super::{
+        CHOOSING, Design, Named, Refused, SETTLING, SLOT, Seconds, Tuning, choose, fitting, without, word,
+    };
 
     fn candidates(count: usize) -> Vec<Named> {
         let one = |at: usize| Named {
@@ -535,8 +541,12 @@ mod tests {
             size: None,
             later: false,
         }));
-        let left = without(&arms, "rx_usecs", &"eth0".parse().expect("a target"));
+        let eth0 = "eth0".parse().expect("a target");
+        let left = without(&arms, Refused::Knob("rx_usecs", &eth0));
         assert!(left.len() == all + 1 && left[all].set[0].to_string() == "rx_usecs eth1 = 50", "{left:?}");
+        // One value that a driver rounds leaves the others.
+        assert_eq!(without(&arms, Refused::Value("rx_usecs", &eth0, "50")), left);
+        assert_eq!(without(&arms, Refused::Value("rx_usecs", &eth0, "51")), arms);
     }
 
     #[test]
