@@ -21,7 +21,7 @@ pub(super) fn run(global: &Global, _: &Args) -> Result {
     let entries = place::store(global).all()?;
     let rows: Vec<TransactionRow> =
         entries.into_iter().map(|entry| row(entry, own.now_ns(), &identity.boot_id)).collect();
-    let trials = list::records(global)?;
+    let trials = list::listed(global)?;
     if global.json {
         return output::json(&HistoryReport::new(&rows, &list::rows(&trials)));
     }

@@ -5,12 +5,13 @@
 
 #![allow(clippy::disallowed_methods)] // The records' own files.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, FlockOperation, access, flock};
+use rustix::io::{Errno, retry_on_intr};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,6 +25,10 @@ use super::spec::Spec;
 use rxlab_base::atomic::{if_there, replace};
 use rxlab_base::private;
 use rxlab_change::journal::claim_directory;
+
+/// Attempts to mark a trial as running, and the time between two.
+const LOOKS: usize = 10;
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone)]
 pub struct TrialDir {
@@ -52,6 +57,9 @@ pub enum StoreError {
     /// The file system refused.
     #[error("cannot {verb} {}: {error}", path.display())]
     Io { verb: &'static str, path: PathBuf, error: io::Error },
+    /// Another process runs the trial.
+    #[error("trial {id} is running")]
+    Running { id: String },
     /// A record of another version of rxlab.
     #[error("{}: schema is `{found}`, this version reads `{}`", path.display(), TrialRecord::SCHEMA)]
     Schema { path: PathBuf, found: String },
@@ -155,6 +163,37 @@ impl TrialDir {
             .collect();
         dirs.sort_by_key(Self::id);
         Ok(dirs)
+    }
+
+    /// Marks the trial as running until the file is dropped, or the process ends.
+    ///
+    /// # Errors
+    /// If another process runs it.
+    pub fn hold(&self) -> Result<File, StoreError> {
+        let file = File::open(&self.path).map_err(cannot("read", &self.path))?;
+        // A process that only looks has it for a moment.
+        for _ in 0..LOOKS {
+            if self.lock(&file, FlockOperation::NonBlockingLockExclusive)? {
+                return Ok(file);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Err(StoreError::Running { id: self.id() })
+    }
+
+    /// True if a process runs the trial.
+    pub fn is_running(&self) -> bool {
+        let file = File::open(&self.path).map_err(cannot("read", &self.path));
+        file.and_then(|file| self.lock(&file, FlockOperation::NonBlockingLockShared)).is_ok_and(|free| !free)
+    }
+
+    /// Returns false if another process has the lock.
+    fn lock(&self, file: &File, operation: FlockOperation) -> Result<bool, StoreError> {
+        match retry_on_intr(|| flock(file, operation)) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(cannot("lock", &self.path)(error.into())),
+        }
     }
 
     /// Path of the directory.
@@ -324,6 +363,19 @@ mod tests {
         assert_eq!(TrialDir::create(state.path(), "rfs").expect("made").id(), "0002-rfs");
         let error = TrialDir::open(state.path(), "0001-rps").expect_err("no record yet");
         assert!(error.to_string().starts_with("no trial `0001-rps` in "), "{error}");
+    }
+
+    #[test]
+    fn only_one_process_runs_a_trial() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        assert!(!trial.is_running());
+        let held = trial.hold().expect("no process runs it");
+        assert!(trial.is_running());
+        assert_eq!(trial.hold().expect_err("it runs").to_string(), "trial 0001-rps is running");
+        drop(held);
+        assert!(!trial.is_running());
+        trial.hold().expect("it ended");
     }
 
     #[test]

@@ -169,6 +169,7 @@ impl From<StoreError> for CommandError {
             StoreError::Unknown { .. } => {
                 return CommandError::usage(error).hint("`rxlab trial list` lists the trials");
             }
+            StoreError::Running { .. } => Kind::Changed,
             StoreError::Io { error, .. } => Kind::from(error),
             StoreError::Json { .. } | StoreError::Schema { .. } => Kind::Failed,
         };

@@ -14,9 +14,9 @@ use rxlab_trial::store::{StoreError, TrialDir};
 pub(super) struct Args {}
 
 pub(super) fn run(global: &Global, _: &Args) -> Result {
-    let records = records(global)?;
-    output::print(global, &TrialsReport::new(&rows(&records)), || {
-        if records.is_empty() { "no trials yet\n".to_owned() } else { table(&records).render() }
+    let trials = listed(global)?;
+    output::print(global, &TrialsReport::new(&rows(&trials)), || {
+        if trials.is_empty() { "no trials yet\n".to_owned() } else { table(&trials).render() }
     })
 }
 
@@ -38,34 +38,50 @@ impl Record {
     }
 }
 
-/// Returns the records of all trials, by number.
-pub(in crate::commands) fn records(global: &Global) -> Result<Vec<Record>> {
-    let dirs = TrialDir::all(&global.state_dir)?;
-    Ok(dirs.iter().map(Record::load).collect::<Result<_, _>>()?)
+/// A trial in the list.
+pub(in crate::commands) struct Listed {
+    record: Record,
+    /// True while a process runs it.
+    running: bool,
+}
+
+/// Returns all trials, by number.
+pub(in crate::commands) fn listed(global: &Global) -> Result<Vec<Listed>> {
+    // In this order: a record that is read afterwards has the verdict of a trial that ended meanwhile.
+    let one = |dir: &TrialDir| {
+        let running = dir.is_running();
+        Ok(Listed { record: Record::load(dir)?, running })
+    };
+    TrialDir::all(&global.state_dir)?.iter().map(one).collect()
 }
 
 /// One object of JSON for each trial.
-pub(in crate::commands) fn rows(records: &[Record]) -> Vec<TrialRow> {
-    let one = |record: &Record| match record {
-        Record::Pairs(record) => TrialRow::of_pairs(record),
-        Record::Blocks(record) => TrialRow::of_blocks(record),
+pub(in crate::commands) fn rows(trials: &[Listed]) -> Vec<TrialRow> {
+    let one = |trial: &Listed| match &trial.record {
+        Record::Pairs(record) => TrialRow::of_pairs(record, trial.running),
+        Record::Blocks(record) => TrialRow::of_blocks(record, trial.running),
     };
-    records.iter().map(one).collect()
+    trials.iter().map(one).collect()
 }
 
 /// One row for each trial.
-pub(in crate::commands) fn table(records: &[Record]) -> Table {
+pub(in crate::commands) fn table(trials: &[Listed]) -> Table {
     let mut table = Table::new([left("ID"), left("STARTED"), right("SLOTS"), wrapping("VERDICT")]);
-    for record in records {
+    for Listed { record, running } in trials {
         let (id, started, slots, headline) = match record {
             Record::Pairs(of) => (&of.id, &of.started, of.slots.len(), words::headline(of)),
             Record::Blocks(of) => (&of.id, &of.started, of.slots.len(), blocks_text::headline(of)),
+        };
+        let state = match headline {
+            words::UNFINISHED if *running => "running",
+            words::UNFINISHED => "ended early, without a verdict",
+            headline => headline,
         };
         table.row([
             Cell::from(id.clone()),
             Cell::from(minute(started)),
             Cell::from(slots.to_string()),
-            Cell::from(headline.to_owned()),
+            Cell::from(state.to_owned()),
         ]);
     }
     table

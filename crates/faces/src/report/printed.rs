@@ -138,8 +138,10 @@ pub struct TrialRow {
     started: String,
     /// Slots measured so far.
     slots: usize,
-    /// Its verdict, or how it ended; `None` while it runs, or after it was killed.
+    /// Its verdict, or how it ended; `None` while it runs, or if it was killed or ended with an error.
     verdict: Option<TrialEnd>,
+    /// True while a process runs it.
+    running: bool,
 }
 
 /// The verdict of a trial in pairs, or the end of one in blocks.
@@ -152,23 +154,25 @@ enum TrialEnd {
 }
 
 impl TrialRow {
-    pub fn of_pairs(record: &TrialRecord) -> Self {
+    pub fn of_pairs(record: &TrialRecord, running: bool) -> Self {
         Self {
             id: record.id.clone(),
             name: record.name.clone(),
             started: record.started.clone(),
             slots: record.slots.len(),
             verdict: record.verdict().cloned().map(TrialEnd::Pairs),
+            running,
         }
     }
 
-    pub fn of_blocks(record: &BlocksRecord) -> Self {
+    pub fn of_blocks(record: &BlocksRecord, running: bool) -> Self {
         Self {
             id: record.id.clone(),
             name: record.name.clone(),
             started: record.started.clone(),
             slots: record.slots.len(),
             verdict: record.conclusion.as_ref().map(|conclusion| TrialEnd::Blocks(conclusion.end.clone())),
+            running,
         }
     }
 }

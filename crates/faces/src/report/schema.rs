@@ -284,8 +284,8 @@ mod tests {
         let report = TrialReport::new(record.clone(), "rxlab");
         assert_eq!(complaint("trial.json", &value(&report)), None);
 
-        let rows =
-            [TrialRow::of_pairs(&record), TrialRow::of_blocks(&sample_record::blocks(Kind::Search, &["a"]))];
+        let blocks = sample_record::blocks(Kind::Search, &["a"]);
+        let rows = [TrialRow::of_pairs(&record, false), TrialRow::of_blocks(&blocks, true)];
         assert_eq!(complaint("trials.json", &value(&TrialsReport::new(&rows))), None);
         let parts = vec![
             Part::Trial(Box::new(Trial::new(record))),
