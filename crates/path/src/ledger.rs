@@ -241,17 +241,22 @@ impl Ledger {
         stages.into_iter().map(line).chain(unclear).chain(reasons).collect()
     }
 
-    /// Counters that grew, one line for each stage: `socket: UdpRcvbufErrors 900/s`.
+    /// [`Ledger::counters`], and the kernel's reasons.
     pub fn in_lines(&self) -> Vec<String> {
+        let mut lines = self.counters();
+        lines.extend(self.reasons.known().map(|reasons| format!("reasons: {}", reasons.in_words(REASONS))));
+        lines
+    }
+
+    /// Counters that grew, one line for each stage: `socket: UdpRcvbufErrors 900/s`.
+    pub fn counters(&self) -> Vec<String> {
         let mut stages: BTreeMap<Stage, Vec<String>> = BTreeMap::new();
         for line in &self.lines {
             let of = line.nic.as_ref().map_or(String::new(), |nic| format!("{nic} "));
             let text = format!("{of}{} {}/s", line.counter, count(line.per_second));
             stages.entry(line.stage).or_default().push(text);
         }
-        let counters = stages.into_iter().map(|(stage, lines)| format!("{stage}: {}", lines.join(", ")));
-        let reasons = self.reasons.known().map(|reasons| format!("reasons: {}", reasons.in_words(REASONS)));
-        counters.chain(reasons).collect()
+        stages.into_iter().map(|(stage, lines)| format!("{stage}: {}", lines.join(", "))).collect()
     }
 }
 

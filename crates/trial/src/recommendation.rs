@@ -49,6 +49,10 @@ pub struct Recommendation {
     pub reason: String,
     /// The next command; `None` if there is no single one.
     pub command: Option<String>,
+    /// The command that keeps the change in spite of the advice: its benefit is shown, and only what it costs, or what it does beside
+    /// it, is open. `None` elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_spite: Option<String>,
 }
 
 /// A trial record with its recommendation: the output of `--json`.
@@ -102,7 +106,9 @@ impl Recommendation {
             }
             (Advice::MeasureAgain, _) => Some(again()),
         };
-        Self { advice, reason, command }
+        let shown = matches!(verdict, Some(Verdict::Helps | Verdict::SpreadsOnly { .. }));
+        let in_spite = if shown && advice == Advice::MeasureLonger { keep(record, program) } else { None };
+        Self { advice, reason, command, in_spite }
     }
 
     /// `keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq.`
@@ -389,6 +395,22 @@ mod tests {
         assert_eq!(advice(Capacity::Hidden, Call::NoEffect, true), Advice::MeasureAgain);
         assert_eq!(advice(Capacity::Same, Call::NoEffect, true), Advice::DoNotKeep);
         assert_eq!(advice(Capacity::Undecided, Call::Inconclusive, false), Advice::MeasureLonger);
+    }
+
+    /// A reader had a proven benefit on the screen, and no command that kept it.
+    #[test]
+    fn a_shown_benefit_can_be_kept_in_spite_of_what_is_open() {
+        let kept = |p99| {
+            let metrics = vec![
+                result("throughput", (100.0, 150.0), Call::Helps),
+                result("p99_us", (900.0, 1100.0), p99),
+            ];
+            let told = recommend(&record(Verdict::Helps, metrics));
+            (told.advice, told.in_spite)
+        };
+        let keep = "rxlab apply --set 'rps veth0/rx-0 = 1' --confirm 60s".to_owned();
+        assert_eq!(kept(Call::Hurts), (Advice::MeasureLonger, Some(keep)));
+        assert_eq!(kept(Call::NoEffect), (Advice::Keep, None));
     }
 
     #[test]

@@ -194,8 +194,13 @@ fn recommendation(m: &mut Markup, record: &TrialRecord, program: Option<&str>) {
         m.inline("strong", &[], "Recommended: ");
         m.prose(&recommended.sentence());
     });
-    if let Some(command) = recommended.command.filter(|_| program.is_some()) {
-        commands(m, &[command]);
+    if program.is_none() {
+        return;
+    }
+    recommended.command.iter().for_each(|command| commands(m, std::slice::from_ref(command)));
+    if let Some(keep) = recommended.in_spite {
+        m.element("p", &[], |m| m.prose("To keep it all the same:"));
+        commands(m, &[keep]);
     }
 }
 

@@ -74,6 +74,10 @@ fn trial(out: &mut String, trial: &Trial, program: &str) {
     words::price(record).iter().for_each(|price| *out += &format!("\nPrice: {}\n", escape(price)));
     *out += &format!("\n**Recommended:** {}\n", prose(&recommended.sentence()));
     recommended.command.iter().for_each(|command| fence(out, command));
+    if let Some(keep) = &recommended.in_spite {
+        *out += "\nTo keep it all the same:\n";
+        fence(out, keep);
+    }
     out.push('\n');
     for (arm, lines) in ["A", "B"].into_iter().zip(record.arms()) {
         let words = |line: &String| if line == AS_IS { line.clone() } else { code(line) };

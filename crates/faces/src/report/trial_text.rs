@@ -87,13 +87,20 @@ fn before_and_after(record: &TrialRecord) -> String {
 
 /// What to do, the command for it, and the reason.
 fn advice(record: &TrialRecord, program: Option<&str>) -> String {
-    let Recommendation { advice, reason, command } = Recommendation::new(record, program.unwrap_or("rxlab"));
+    let Recommendation { advice, reason, command, in_spite } =
+        Recommendation::new(record, program.unwrap_or("rxlab"));
     let advised = format!("  {}: ", advice.in_words());
     match command.filter(|_| program.is_some()) {
         Some(command) if advice == Advice::Keep => {
             command_lines(&advised, &command) + &paragraph("  because: ", &reason)
         }
-        Some(command) => paragraph(&advised, &reason) + &command_lines("  next: ", &command),
+        Some(command) => {
+            let in_spite = in_spite.filter(|_| program.is_some());
+            let in_spite = in_spite.map(|keep| command_lines("  keep it all the same: ", &keep));
+            paragraph(&advised, &reason)
+                + &command_lines("  next: ", &command)
+                + &in_spite.unwrap_or_default()
+        }
         None => paragraph(&advised, &reason),
     }
 }

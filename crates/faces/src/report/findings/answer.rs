@@ -13,6 +13,7 @@ use rxlab_advise::plan::Proposal;
 use rxlab_base::number::{count, cpus_text, percent, times};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{FULL, TRAFFIC, room, tier_words};
+use rxlab_path::ledger::{Ledger, Verdict};
 use rxlab_setting::{CpuLoad, Plan, Prediction, Risk, Setting};
 
 /// What is shown of a report.
@@ -158,6 +159,7 @@ fn facts(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fact> {
                 .iter()
                 .map(|why| fact("note", format!("no further verdict: {why}"), Rank::Prediction)),
         );
+        facts.push(fact("drops", drops(&report.load.ledger), Rank::Evidence));
     }
     match rooms(report) {
         Some(text) => facts.push(fact("room", text, Rank::Alternative)),
@@ -178,6 +180,15 @@ fn facts(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fact> {
         report.gaps.iter().filter(|gap| !is_told(gap)).map(|gap| fact("gap", gap.clone(), Rank::Gap)),
     );
     facts
+}
+
+/// Lost packets, by counter.
+fn drops(ledger: &Ledger) -> String {
+    match ledger.verdict() {
+        Verdict::Lost(_) => ledger.counters().join("; "),
+        Verdict::None => "none".to_owned(),
+        Verdict::Unknown => "none counted; `rxlab doctor -v` says what was not read".to_owned(),
+    }
 }
 
 /// Start of notes about plans that were not made, which answer a question that only -v raises.
@@ -230,13 +241,20 @@ fn fixes(report: &DoctorReport, first: Option<&Finding>) -> Vec<Fix> {
     };
     let rest = rest.into_iter().filter(|one| of_first.is_empty() && is_other(one));
     let tried: Vec<&Proposal> = of_first.iter().copied().chain(rest).collect();
+    let (fixes_tried, mut shared) = (tried.len(), 0);
     for proposal in tried {
         let mut fix = fix(report, finding, proposal);
         // One search tries several of them.
-        if fixes.iter().any(|earlier| earlier.command == fix.command) {
+        if fix.command.is_some() && fixes.iter().any(|earlier| earlier.command == fix.command) {
             fix.command = None;
+            shared += 1;
         }
         fixes.push(fix);
+    }
+    let command = fixes.first_mut().and_then(|first| first.command.as_mut()).filter(|_| !report.recorded);
+    if let Some(command) = command.filter(|_| shared > 0 && shared + 1 == fixes_tried) {
+        let all = if shared == 1 { "both" } else { "all of them" };
+        command.about = Some(format!("tries {all}; a few minutes, restores itself"));
     }
     fixes
 }
