@@ -168,7 +168,7 @@ impl State {
         let has_no_napis =
             |(at, device): (u8, &kernel::Device)| !device.has_napis() && is_of(Slot::Threaded(at));
         match outcome {
-            Outcome::Away | Outcome::Drift { .. } => true,
+            Outcome::Deferred | Outcome::Drift { .. } => true,
             Outcome::Failed { .. } => (0..).zip(&self.machine.devices).any(has_no_napis),
             outcome => outcome.settles(),
         }

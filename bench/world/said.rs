@@ -142,7 +142,7 @@ impl State {
                 Outcome::Unchanged | Outcome::Restored => Claim::Is(original),
                 Outcome::Altered { kept } => Claim::Is(kept),
                 Outcome::Drift { live, .. } => Claim::Is(live),
-                Outcome::Gone | Outcome::Away => Claim::Absent,
+                Outcome::Gone | Outcome::Deferred => Claim::Absent,
                 Outcome::RestoredInPart { .. } | Outcome::Failed { .. } => continue,
             };
             self.check_claim((id, who), (knob, target), claim);

@@ -229,14 +229,14 @@ impl Source {
         matches!(self, Source::Snapshot(snapshot) if snapshot.manifest.redacted)
     }
 
-    /// Returns its receive path and surroundings, with all details of `nic`.
+    /// Returns its receive path and environment, with all details of `nic`.
     pub(super) fn model(&self, nic: Option<&NicName>) -> Result<Model> {
         // Details that were not recorded in the snapshot would read as unsupported.
         let in_full = match self {
             Source::Live(_) => true,
             Source::Snapshot(snapshot) => snapshot.manifest.virtual_in_full,
         };
-        let scope = Scope::Surroundings { nic: nic.filter(|_| in_full) };
+        let scope = Scope::Environment { nic: nic.filter(|_| in_full) };
         describe(&Inventory::take(self.host(), scope))
     }
 }

@@ -193,7 +193,7 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
         Outcome::RestoredInPart { restored, left } => {
             format!("restored in part: {}; left alone, changed since: {}", parts(restored), parts(left))
         }
-        Outcome::Away => {
+        Outcome::Deferred => {
             format!("the queue does not exist now; another `rxlab undo` sets {original} once it does")
         }
         Outcome::Gone if undone.trouble => format!("the device is gone (the value was {original})"),
@@ -217,7 +217,7 @@ fn prospect(undone: &UndoOutcome) -> String {
         Outcome::Altered { kept } => format!("would be set back to {original} and read back as {kept}"),
         Outcome::Failed { why } => format!("could not be restored to {original}: {why}"),
         Outcome::Drift { .. } | Outcome::RestoredInPart { .. } => format!("would be {}", verdict(undone)),
-        Outcome::Away | Outcome::Gone => verdict(undone),
+        Outcome::Deferred | Outcome::Gone => verdict(undone),
     }
 }
 

@@ -12,6 +12,7 @@ mod deadline;
 mod displaced;
 mod drift;
 mod ending;
+mod environment;
 mod error;
 mod groups;
 mod leave;
@@ -24,7 +25,6 @@ mod search;
 mod set;
 mod status;
 mod status_diff;
-mod surroundings;
 #[cfg(test)]
 mod testbed;
 mod transaction;

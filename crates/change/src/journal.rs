@@ -6,6 +6,7 @@
 
 mod command;
 mod disk;
+mod environment;
 mod flaky;
 mod holder;
 mod kept;
@@ -18,11 +19,11 @@ mod registry;
 mod reserve;
 mod storage;
 mod store;
-mod surroundings;
 
 pub use command::{BackCommand, PendingCommand};
 pub use disk::Disk;
 pub use disk::{claim_directory, make_directory, make_private_directory, sync_directory};
+pub use environment::{DeviceThen, Environment};
 pub use flaky::{FlakyStorage, Trouble};
 pub use holder::lock_holder;
 pub use kept::kept;
@@ -34,4 +35,3 @@ pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
 pub(crate) use store::age;
 pub use store::{Archived, Entry, JournalError, Open, Store, Unreadable};
-pub use surroundings::{DeviceThen, Surroundings};

@@ -65,7 +65,7 @@ impl ServerWatch {
             return None;
         }
         let transport = if spec.url.protocol.is_stream() { Transport::Tcp } else { Transport::Udp };
-        let inventory = Inventory::take(host, Scope::Surroundings { nic: None });
+        let inventory = Inventory::take(host, Scope::Environment { nic: None });
         let listeners = inventory.listeners.known()?;
         let owners = |at: &SocketAddr| owners(listeners, transport, at.ip(), at.port());
         let pids = addresses.iter().map(owners).find(|pids| !pids.is_empty())?;

@@ -21,7 +21,7 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// Result of a sample before the trial.
 #[derive(Default)]
-pub(crate) struct Foretold {
+pub(crate) struct Presample {
     /// Reason for the primary metric; `None` if it was given.
     pub(crate) why: Option<String>,
     /// Upper bound on the gain in throughput by steering, if that is below the margin.
@@ -35,16 +35,16 @@ pub(crate) fn presample(
     spec: &mut Spec,
     driver: &mut Driver,
     stop: &AtomicBool,
-) -> Result<Foretold> {
+) -> Result<Presample> {
     let asked = spec.design.primary.as_deref();
     // The bound is on throughput, and only traffic that already runs can be sampled.
     if asked.is_some_and(|metric| metric != name::THROUGHPUT) || spec.workload.command.is_some() {
-        return Ok(Foretold::default());
+        return Ok(Presample::default());
     }
     driver.begin().map_err(CommandError::failed)?;
     // A recording has no rates; the loop will report that.
     let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, spec.probe.budget, stop) else {
-        return Ok(Foretold::default());
+        return Ok(Presample::default());
     };
     let (work, _) = driver.end(None).map_err(CommandError::failed)?;
     let chosen = metrics::choose(spec, &rates, &work).filter(|_| asked.is_none());
@@ -62,7 +62,7 @@ pub(crate) fn presample(
     let why = chosen.map(|(_, why)| why);
     let primary = spec.design.primary.as_deref();
     if primary.is_some_and(|primary| primary != name::THROUGHPUT || spec.workload.live) {
-        return Ok(Foretold { why, ceiling: None });
+        return Ok(Presample { why, ceiling: None });
     }
     let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);
     let margin = spec.design.margin;
@@ -77,7 +77,7 @@ pub(crate) fn presample(
             100.0 * margin,
         )?;
     }
-    Ok(Foretold { why, ceiling })
+    Ok(Presample { why, ceiling })
 }
 
 /// Samples the primary metric, and returns the plan that decides soonest; its slots become those of `spec` if that has
@@ -136,13 +136,13 @@ pub(crate) fn plan(
 pub(super) fn print(
     global: &Global,
     spec: &Spec,
-    foretold: Foretold,
+    presampled: Presample,
     planned: Option<Planned>,
     stop: &AtomicBool,
 ) -> Result {
     if stop.load(Ordering::SeqCst) {
         return Err(CommandError::silent(Kind::Interrupted));
     }
-    let plan = TrialPlan::new(spec, foretold.why, foretold.ceiling, planned);
+    let plan = TrialPlan::new(spec, presampled.why, presampled.ceiling, planned);
     output::print(global, &plan, || trial_plan::render(&plan))
 }

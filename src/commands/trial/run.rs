@@ -30,12 +30,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         TrialDir::check_state(&global.state_dir)?;
         place::check_lock(global)?;
     }
-    let foretold = presample(&machine, &mut spec, &mut ready.driver, &stop)?;
+    let presampled = presample(&machine, &mut spec, &mut ready.driver, &stop)?;
     if spec.design.measure.is_none() || spec.design.time.is_some() || args.plan_only {
         ready.planned = presample::plan(&machine, &mut spec, &mut ready.driver, &stop)?;
     }
     if args.plan_only {
-        return presample::print(global, &spec, foretold, ready.planned, &stop);
+        return presample::print(global, &spec, presampled, ready.planned, &stop);
     }
     let dir = TrialDir::create(&global.state_dir, &spec.name)?;
     let keep = args.after.keep;

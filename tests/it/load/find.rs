@@ -75,6 +75,7 @@ fn the_highest_rate_of_one_thread_that_computes() {
 /// makes delays longer, never shorter; a run includes some responses to requests due before it.
 #[test]
 fn a_search_finds_a_known_limit() {
+    crate::require::needs!(minutes);
     let _noise = crate::quiet::noisy();
     let (_server, url) = serve("/delay?us=10000");
     let (found, answered) =

@@ -11,7 +11,7 @@ mod suspects;
 use serde::Serialize;
 use suspects::SUSPECTS;
 
-use crate::journal::{DeviceThen, Surroundings, Touched};
+use crate::journal::{DeviceThen, Environment, Touched};
 use crate::knob::Knob;
 use rxlab_base::display_as;
 use rxlab_path::model::{Model, Nic};
@@ -86,8 +86,8 @@ pub(super) struct Scene<'a> {
     /// The newest write of an open later transaction that may have reset the value, and the transaction's id.
     pub(super) later: Option<(&'a str, &'a Touched)>,
     /// State when the values were set; `None` if not recorded.
-    pub(super) then: Option<&'a Surroundings>,
-    pub(super) now: &'a Surroundings,
+    pub(super) then: Option<&'a Environment>,
+    pub(super) now: &'a Environment,
 }
 
 /// Probable suspects; the possible ones if there are no probable ones; empty without

@@ -402,8 +402,8 @@ pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target
         return then != now;
     }
     let Some((nic, device)) = target.nic().zip(touched.device.as_ref()) else { return false };
-    let then = history.surroundings().and_then(|around| around.device(device));
-    then.is_some_and(|then| super::surroundings::has_other_queues(host, then, nic))
+    let then = history.environment().and_then(|around| around.device(device));
+    then.is_some_and(|then| super::environment::has_other_queues(host, then, nic))
 }
 
 #[cfg(test)]

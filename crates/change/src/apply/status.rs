@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::backwards::{covering, resetting};
 use super::drift::{Scene, Suspect, suspects};
+use super::environment::environment;
 use super::locate::{Place, has_queue, locate, object_id, object_now};
 use super::search::Search;
-use super::surroundings::surroundings;
 use crate::journal::{BackCommand, History, Outcome, Part, Seen, Touched};
 use crate::knob::{self, KnobError};
 use rxlab_path::model::Model;
@@ -146,7 +146,7 @@ pub fn status(
     }
     // An unfinished apply may not have set everything yet.
     if state != State::Unfinished && !drifted.is_empty() {
-        let now = surroundings(host, model, &touched);
+        let now = environment(host, model, &touched);
         for (index, touched) in drifted {
             let Some(knob) = knob::find(&touched.knob) else { continue };
             let target = match locate(host, model, history, touched, &search) {
@@ -163,7 +163,7 @@ pub fn status(
                 target: target.as_ref(),
                 live: values[index].live.value(&touched.original),
                 later: later.as_ref().map(|(id, write)| (*id, write)),
-                then: history.surroundings(),
+                then: history.environment(),
                 now: &now,
             };
             let suspects = suspects(&scene);

@@ -12,10 +12,10 @@ use super::caught::caught;
 use super::check::knob_of;
 use super::deadline::{boottime, nanoseconds};
 use super::displaced;
+use super::environment::environment;
 use super::locate::{in_one, is_another, object_id, object_of};
 use super::search::Search;
 use super::set::{self, Known, Unset};
-use super::surroundings::surroundings;
 use super::undo::{self, Undo, UndoOptions};
 use crate::journal::{
     Archived, Begin, History, Intent, Journal, JournalError, Object, Open, Seen, Store, Touched, Unreadable,
@@ -377,13 +377,13 @@ impl Transaction {
         self.complete()
     }
 
-    /// Records the surroundings of the values, for later comparison by [`super::status()`].
+    /// Records the environment of the values, for later comparison by [`super::status()`].
     pub(super) fn note(&mut self, host: &dyn Host, model: &Model) -> Result<(), JournalError> {
         let touched = self.journal.history().touched();
         if touched.is_empty() {
             return Ok(());
         }
-        self.journal.surroundings(surroundings(host, model, &touched))
+        self.journal.environment(environment(host, model, &touched))
     }
 
     fn complete(&mut self) -> Result<(), JournalError> {

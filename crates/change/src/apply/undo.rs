@@ -146,7 +146,7 @@ fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
         Outcome::Altered { .. }
         | Outcome::Drift { .. }
         | Outcome::RestoredInPart { .. }
-        | Outcome::Away
+        | Outcome::Deferred
         | Outcome::Failed { .. } => true,
     }
 }
@@ -388,7 +388,7 @@ fn without_queue(
     let went_with_it = || is_of_queue(&touched.knob) || history.touched().iter().any(makes_queues);
     match has_queue(host, target) {
         Ok(false) if knob.is_fresh(host, &touched.original) && went_with_it() => Outcome::Gone,
-        Ok(false) => Outcome::Away,
+        Ok(false) => Outcome::Deferred,
         Ok(true) => Outcome::Failed { why: error.to_string() },
         Err(error) => Outcome::Failed { why: error.to_string() },
     }

@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 
 use super::command::BackCommand;
+use super::environment::Environment;
 use super::record::{Displaced, GroupId, Intent, Outcome, Record};
 use super::recover::History;
 use super::reserve::Reserve;
 use super::storage::{Folder, Lock, Storage};
 use super::store::JournalError;
-use super::surroundings::Surroundings;
 
 /// The proof that a write may happen: the value to restore is on disk, synced.
 ///
@@ -141,8 +141,8 @@ impl Journal {
     }
 
     /// Records the reference for later comparisons. Not synced: it is lost only together with the values.
-    pub fn surroundings(&mut self, around: Surroundings) -> Result<(), JournalError> {
-        self.append(Record::Surroundings(around))
+    pub fn environment(&mut self, around: Environment) -> Result<(), JournalError> {
+        self.append(Record::Environment(around))
     }
 
     /// Records and syncs that everything asked for is set. If the process dies before, the guard of a change

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackCommand, Surroundings};
+use super::{BackCommand, Environment};
 use rxlab_base::units::CpuId;
 use rxlab_path::model::DeviceAddress;
 use rxlab_setting::Target;
@@ -35,8 +35,9 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         untried: bool,
     },
-    /// Surroundings of the values once they were set, for later comparison.
-    Surroundings(Surroundings),
+    /// What the values depend on, once they were set, for later comparison.
+    #[serde(alias = "surroundings")]
+    Environment(Environment),
     /// Everything asked for is set.
     Complete,
     /// The user confirmed: the deadline no longer holds.
@@ -326,7 +327,8 @@ pub enum Outcome {
     Gone,
     /// The queue does not exist now, and the original is not the kernel's value for a new queue: it is
     /// restored once the queue exists again.
-    Away,
+    #[serde(alias = "away")]
+    Deferred,
     /// The value could be neither read nor restored.
     Failed {
         /// Reason, in one line.
@@ -340,7 +342,7 @@ impl Outcome {
         match self {
             Outcome::Unchanged | Outcome::Restored | Outcome::RestoredInPart { .. } | Outcome::Gone => true,
             Outcome::Drift { fresh, .. } => !fresh,
-            Outcome::Away | Outcome::Altered { .. } | Outcome::Failed { .. } => false,
+            Outcome::Deferred | Outcome::Altered { .. } | Outcome::Failed { .. } => false,
         }
     }
 }
@@ -379,6 +381,16 @@ mod tests {
             text.ends_with(" {\"record\":\"undone\",\"seq\":3,\"outcome\":\"drift\",\"live\":\"4-7\"}\n")
         );
         assert_eq!(Record::from_line(&line[..line.len() - 1]), Some(record));
+    }
+
+    /// As version 0.1.0 wrote them: its transactions may be open when this version is installed.
+    #[test]
+    fn earlier_names_are_read() {
+        let read = |json: &str| serde_json::from_str::<Record>(json).expect("a record");
+        let away = r#"{"record":"undone","seq":3,"outcome":"away"}"#;
+        assert_eq!(read(away), Record::Undone { seq: 3, outcome: Outcome::Deferred });
+        let then = read(r#"{"record":"surroundings","online":"0-7","devices":[]}"#);
+        assert!(matches!(then, Record::Environment(then) if then.online.is_some()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reconstructs the history from the bytes of a journal file. Pure: files are read elsewhere.
 
+use super::environment::Environment;
 use super::record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Record, SysfsIds};
-use super::surroundings::Surroundings;
 use rxlab_path::model::DeviceAddress;
 use rxlab_setting::Target;
 
@@ -205,11 +205,11 @@ impl History {
         self.records.iter().map(seq).max().unwrap_or(0)
     }
 
-    /// Surroundings of the values when last set; `None` in files of earlier versions, and
+    /// Environment of the values when last set; `None` in files of earlier versions, and
     /// if the process was killed before.
-    pub fn surroundings(&self) -> Option<&Surroundings> {
+    pub fn environment(&self) -> Option<&Environment> {
         self.records.iter().rev().find_map(|record| match record {
-            Record::Surroundings(around) => Some(around),
+            Record::Environment(around) => Some(around),
             _ => None,
         })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::record::Record;
 
-/// Records after the intents: done, surroundings, complete, closed.
+/// Records after the intents: done, environment, complete, closed.
 const ENDS: u64 = 16 << 10;
 /// Undo record of one target, with a reason of moderate length.
 const OUTCOME: u64 = 512;

@@ -12,8 +12,8 @@ pub enum Scope<'a> {
     Counters,
     /// Also the programs whose CPU time [`super::Counters`] then contain.
     Load,
-    /// The receive path and its surroundings: listeners and namespaces.
-    Surroundings {
+    /// The receive path and its environment: listeners and namespaces.
+    Environment {
         /// The interface to show in full, if any.
         nic: Option<&'a NicName>,
     },
@@ -26,7 +26,7 @@ impl Scope<'_> {
     pub(super) fn in_full(self, nic: &NicName) -> bool {
         match self {
             Scope::Path | Scope::Counters | Scope::Load => false,
-            Scope::Surroundings { nic: wanted } => wanted == Some(nic),
+            Scope::Environment { nic: wanted } => wanted == Some(nic),
             Scope::All => true,
         }
     }
@@ -43,7 +43,7 @@ impl Scope<'_> {
 
     /// Facts that need several files of every process.
     pub(super) fn everybody<T>(self, ask: impl FnOnce() -> Fact<T>) -> Fact<T> {
-        if matches!(self, Scope::Surroundings { .. } | Scope::All) { ask() } else { Fact::NotAsked }
+        if matches!(self, Scope::Environment { .. } | Scope::All) { ask() } else { Fact::NotAsked }
     }
 }
 
@@ -92,13 +92,13 @@ mod tests {
         assert_eq!(taken(Scope::Load).programs, Fact::Known(vec![70]));
         assert_eq!(taken(Scope::Counters).ksoftirqd, Fact::Known([(CpuId(0), 15)].into()));
         let name: NicName = "veth0".parse().expect("a name");
-        let shown = taken(Scope::Surroundings { nic: Some(&name) });
+        let shown = taken(Scope::Environment { nic: Some(&name) });
         assert_eq!(shown.ksoftirqd, Fact::NotAsked);
         assert_eq!(shown.namespaces.known().map(|seen| seen.others.len()), Some(1));
         assert!(shown.listeners.known().is_some());
         let nic = &shown.nics.known().expect("listed")[0];
         assert_eq!((&nic.hardware.channels, &nic.napi.threaded), (&Fact::Unsupported, &Fact::Known(false)));
-        let overview = taken(Scope::Surroundings { nic: None });
+        let overview = taken(Scope::Environment { nic: None });
         assert_eq!(overview.nics.known().expect("listed")[0].hardware.channels, Fact::NotAsked);
     }
 
@@ -108,7 +108,7 @@ mod tests {
     fn showing_does_not_read_the_names_of_kernel_threads() {
         let host = veth();
         let recording = RecordingHost::new(&host);
-        Inventory::take(&recording, Scope::Surroundings { nic: None });
+        Inventory::take(&recording, Scope::Environment { nic: None });
         let (read, _) = recording.finish().into_parts();
         assert!(read.contains_key("proc/70/comm"), "{:?}", read.keys());
         assert!(!read.contains_key("proc/15/comm") && !read.contains_key("proc/16/comm"));
@@ -121,9 +121,9 @@ mod tests {
         Sample::take(&recording);
         let recorded = recording.finish();
         let name: NicName = "veth0".parse().expect("a name");
-        let surroundings = [None, Some(&name)].map(|nic| Scope::Surroundings { nic });
+        let environment = [None, Some(&name)].map(|nic| Scope::Environment { nic });
         let others = [Scope::Path, Scope::Counters, Scope::Load, Scope::All];
-        for scope in surroundings.into_iter().chain(others) {
+        for scope in environment.into_iter().chain(others) {
             assert_eq!(Inventory::take(&recorded, scope), Inventory::take(&host, scope), "{scope:?}");
         }
     }

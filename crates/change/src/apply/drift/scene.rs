@@ -1,7 +1,7 @@
 //! Fixture of the suspects' tests: the knobs' test machine, and one value that changed.
 
 use super::{Scene, Suspect, suspects};
-use crate::journal::{DeviceThen, Intent, Surroundings, Touched};
+use crate::journal::{DeviceThen, Environment, Intent, Touched};
 use crate::knob::{self, testbed};
 use rxlab_base::units::IrqId;
 use rxlab_path::model::{DeviceAddress, Fact, Irq, Model};
@@ -128,7 +128,7 @@ impl Case {
             device: (!address.0.is_empty()).then(|| address.clone()),
             ..Touched::new(&Intent::sample(knob, &target.to_string(), "1", value))
         };
-        let around = |online: &str, device: &DeviceThen| Surroundings {
+        let around = |online: &str, device: &DeviceThen| Environment {
             online: Some(online.parse().expect("a list")),
             devices: vec![device.clone()],
         };

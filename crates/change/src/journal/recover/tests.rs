@@ -3,7 +3,7 @@
 use proptest::prelude::{any, prop_assert, proptest};
 
 use super::{Damage, History, Outcome, Record};
-use crate::journal::Surroundings;
+use crate::journal::Environment;
 use crate::journal::record::{Begin, Displaced, Intent};
 
 fn begin() -> Record {
@@ -114,15 +114,12 @@ fn earlier_files_still_read() {
     let line = String::from_utf8(intent(1, "eth0", "off", "2").to_line()).expect("text");
     assert!(!line.contains("foreign"), "{line}");
     let history = History::parse(&file(&[begin(), intent(1, "eth0", "off", "2")])).expect("whole");
-    assert_eq!(history.surroundings(), None);
+    assert_eq!(history.environment(), None);
     let around = |list: &str| {
-        Record::Surroundings(Surroundings {
-            online: Some(list.parse().expect("a list")),
-            devices: Vec::new(),
-        })
+        Record::Environment(Environment { online: Some(list.parse().expect("a list")), devices: Vec::new() })
     };
     let history = History::parse(&file(&[begin(), around("0-3"), around("0-1")])).expect("whole");
-    let online = history.surroundings().and_then(|around| around.online.clone());
+    let online = history.environment().and_then(|around| around.online.clone());
     assert_eq!(online, Some("0-1".parse().expect("a list")), "the last one");
 }
 

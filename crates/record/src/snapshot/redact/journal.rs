@@ -24,7 +24,7 @@ pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
                     device.0 = guids.text(&device.0);
                 }
             }
-            Record::Surroundings(around) => {
+            Record::Environment(around) => {
                 for then in &mut around.devices {
                     then.device.0 = guids.text(&then.device.0);
                 }
@@ -45,7 +45,7 @@ pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
 mod tests {
     use super::redacted;
     use crate::snapshot::redact::guids::Guids;
-    use rxlab_change::journal::{BackCommand, Begin, DeviceThen, History, Outcome, Record, Surroundings};
+    use rxlab_change::journal::{BackCommand, Begin, DeviceThen, Environment, History, Outcome, Record};
     use rxlab_path::model::DeviceAddress;
 
     #[test]
@@ -66,7 +66,7 @@ mod tests {
             rx_queues: None,
             tx_queues: None,
         };
-        let around = Record::Surroundings(Surroundings { online: None, devices: vec![then] });
+        let around = Record::Environment(Environment { online: None, devices: vec![then] });
         let back = || "sh /home/alice/back.sh".to_owned();
         let command = Record::Command(BackCommand { back: back(), directory: Some("/home/alice".into()) });
         let failed = Record::CommandUndone { outcome: Outcome::Failed { why: back() } };

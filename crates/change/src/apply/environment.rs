@@ -1,13 +1,13 @@
-//! Reads the surroundings of a transaction's values, for the journal and for comparison with it.
+//! Reads the environment of a transaction's values, for the journal and for comparison with it.
 
-use crate::journal::{DeviceThen, Surroundings, Touched};
+use crate::journal::{DeviceThen, Environment, Touched};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_sys::Host;
 
-/// Current surroundings of `touched`. Read from the files and not from `model`, which may predate
+/// Current environment of `touched`. Read from the files and not from `model`, which may predate
 /// the writes: it only provides device names.
-pub(super) fn surroundings(host: &dyn Host, model: &Model, touched: &[Touched]) -> Surroundings {
+pub(super) fn environment(host: &dyn Host, model: &Model, touched: &[Touched]) -> Environment {
     let online = host.read_text("sys/devices/system/cpu/online").ok();
     let mut devices: Vec<DeviceThen> = Vec::new();
     for address in touched.iter().filter_map(|touched| touched.device.as_ref()) {
@@ -16,7 +16,7 @@ pub(super) fn surroundings(host: &dyn Host, model: &Model, touched: &[Touched]) 
             devices.push(device(host, address, &nic.name));
         }
     }
-    Surroundings { online: online.and_then(|list| list.trim().parse().ok()), devices }
+    Environment { online: online.and_then(|list| list.trim().parse().ok()), devices }
 }
 
 /// True if the queue counts of an interface differ from `then`.
@@ -45,8 +45,8 @@ fn device(host: &dyn Host, address: &DeviceAddress, nic: &NicName) -> DeviceThen
 
 #[cfg(test)]
 mod tests {
-    use super::surroundings;
-    use crate::journal::{DeviceThen, History, Intent, Record, Surroundings};
+    use super::environment;
+    use crate::journal::{DeviceThen, Environment, History, Intent, Record};
     use crate::knob::testbed::model;
     use rxlab_path::model::DeviceAddress;
     use rxlab_sys::RecordedHost;
@@ -80,8 +80,8 @@ mod tests {
             tx_queues: Some(1),
         };
         let online = Some("0-6".parse().expect("a list"));
-        assert_eq!(surroundings(&host, &model(), &touched), Surroundings { online, devices: vec![then] });
-        let bare = surroundings(&RecordedHost::new(), &model(), &[]);
-        assert_eq!(bare, Surroundings::default());
+        assert_eq!(environment(&host, &model(), &touched), Environment { online, devices: vec![then] });
+        let bare = environment(&RecordedHost::new(), &model(), &[]);
+        assert_eq!(bare, Environment::default());
     }
 }

@@ -1,4 +1,4 @@
-//! Surroundings of a transaction's values once they were set: a reference for finding possible causes of
+//! Environment of a transaction's values once they were set: a reference for finding possible causes of
 //! later changes. Reading and interpreting them happens elsewhere.
 
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::DeviceAddress;
 
-/// Surroundings of a transaction's values at one moment. Unreadable parts are `None`.
+/// Environment of a transaction's values at one moment. Unreadable parts are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Surroundings {
+pub struct Environment {
     /// CPUs that were online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub online: Option<CpuMask>,
@@ -35,7 +35,7 @@ pub struct DeviceThen {
     pub tx_queues: Option<u32>,
 }
 
-impl Surroundings {
+impl Environment {
     /// One device at that moment.
     pub fn device(&self, address: &DeviceAddress) -> Option<&DeviceThen> {
         self.devices.iter().find(|then| then.device == *address)
