@@ -10,11 +10,15 @@ const EDITS: usize = 2;
 
 /// Options of other programs, and ours of the same meaning: the first that the command has. clap's own suggestions go by
 /// spelling, and once led from `--duration` to `--rate`.
-const SYNONYMS: [(&[&str], &[&str]); 12] = [
-    (&["--duration", "--time", "--seconds", "--length", "--timeout", "-d", "-t"], &["time", "for", "every"]),
+const SYNONYMS: [(&[&str], &[&str]); 14] = [
+    (
+        &["--duration", "--time", "--seconds", "--length", "--timeout", "-d", "-z", "-t"],
+        &["time", "for", "every"],
+    ),
     (&["--interface", "--iface", "--dev", "--device", "-i", "-I"], &["nic"]),
     (&["--interval", "--period", "--refresh", "--delay", "-i"], &["every"]),
-    (&["--namespace", "--ns", "-n"], &["netns"]),
+    (&["-n"], &["requests", "netns"]),
+    (&["--namespace", "--ns"], &["netns"]),
     (&["--cpus", "-C"], &["cpus", "cpu"]),
     (&["--out", "--outfile", "--file", "-o"], &["output", "out", "html", "plan-out"]),
     (&["--format", "-j"], &["json"]),
@@ -23,6 +27,7 @@ const SYNONYMS: [(&[&str], &[&str]); 12] = [
     (&["--qps", "--rps", "--req-rate", "-q", "-R"], &["rate"]),
     (&["--clients", "--concurrency", "-c"], &["connections"]),
     (&["--number", "--count", "--total"], &["requests", "pairs"]),
+    (&["--streams", "--max-concurrent-streams", "-m"], &["pipeline"]),
 ];
 
 /// Improves the advice of `error` on `arguments`.
@@ -142,6 +147,9 @@ mod tests {
             ("rxlab tune --duration 3m", "'--time'"),
             ("rxlab load http://h/ --time 5s", "'--for'"),
             ("rxlab load http://h/ --qps 100", "'--rate'"),
+            ("rxlab load http://h/ -n 100", "'--requests'"),
+            ("rxlab load http://h/ -z 5s", "'--for'"),
+            ("rxlab load http://h/ -m 10", "'--pipeline'"),
             ("rxlab top --interval 2s", "'--every'"),
             ("rxlab show --interface eth0", "'--nic'"),
             ("rxlab show -i eth0", "'--nic'"),
