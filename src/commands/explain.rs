@@ -1,5 +1,6 @@
 //! `rxlab explain`: a finding's condition, cause, remedy and source; or a term, with its knob and its findings.
 
+mod named;
 mod term;
 
 use self::term::Term;
@@ -11,22 +12,23 @@ use rxlab_faces::report::text::{STRONG, command_lines, paragraph, styled};
 
 /// Explain a finding or a term: when the doctor reports it, what causes it, what helps, and the sources
 ///
-/// A term is one of the glossary, a knob or a file of the kernel, such as rps, ksoftirqd or rps_cpus: what it is, and the
-/// findings that are about it. Without NAME: lists all findings.
+/// A term is one of the glossary, a knob, a file or a counter of the kernel, or a driver, such as rps, ksoftirqd,
+/// ListenOverflows or ixgbe: what it is, and the findings that are about it. Without NAME: lists all findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The name at the end of a finding's first line, such as one-core-hotspot, or a term
     #[arg(value_name = "NAME")]
-    name: Option<String>,
+    name: Vec<String>,
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
-    let Some(name) = &args.name else {
+    let name = &args.name.join(" ");
+    if name.is_empty() {
         let entries = RulesReport::new(RULES.iter().collect(), Vec::new());
         return output::print(global, &entries, || {
             list() + &next(global, &format!("explain {}", RULES[0].id))
         });
-    };
+    }
     if let Some(rule) = RULES.iter().find(|rule| rule.id == name) {
         let entries = RulesReport::new(vec![rule], Vec::new());
         // Whether it is found here, with its figures.
@@ -35,7 +37,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     // `ksoftirqd/2` is the thread of CPU 2.
     let of_cpu = name.split_once('/').filter(|(_, cpu)| cpu.parse::<u32>().is_ok());
     let term = Term::find(of_cpu.map_or(name, |(thread, _)| thread)).ok_or_else(|| unknown(name))?;
-    let entries = RulesReport::new(term.rules.clone(), term.entries.clone());
+    let entries = RulesReport::new(term.rules.clone(), term.entries());
     output::print(global, &entries, || term.text() + &next(global, &term.next()))
 }
 

@@ -254,8 +254,12 @@ const UNKNOWN: Driver = Driver {
 pub fn facts(driver: Option<&str>) -> &'static Driver {
     static OTHER: Driver = UNKNOWN;
     // Most of thousands of interfaces have no driver.
-    let row = driver.and_then(|driver| DRIVERS.iter().find(|row| row.names.contains(&driver)));
-    row.unwrap_or(&OTHER)
+    driver.and_then(row).unwrap_or(&OTHER)
+}
+
+/// The row of a driver, if it has one.
+pub fn row(driver: &str) -> Option<&'static Driver> {
+    DRIVERS.iter().find(|row| row.names.contains(&driver))
 }
 
 /// First names of the drivers that `choose` accepts, in the order of the table.

@@ -42,6 +42,7 @@ pub use irqbalance::Irqbalance;
 pub(crate) use irqs::address;
 pub use irqs::{Irq, Source};
 pub use listeners::{Process, RawListeners, RawSocket, Transport};
+pub use losses::counter_in_words;
 pub(crate) use losses::{COUNTERS, Meaning, reason};
 pub use losses::{FILTERS, LossRates, Losses, Stage, Unread};
 pub use namespaces::{NetNamespace, RawNamespaces};

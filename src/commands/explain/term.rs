@@ -1,5 +1,6 @@
-//! A term: its entries in the glossary, its knob, and the findings about it.
+//! A term: its entries in the glossary, its knob, what the kernel names so, and the findings about it.
 
+use super::named::named;
 use rxlab_advise::diagnose::{RULES, Rule};
 use rxlab_faces::report::text::{STRONG, paragraph, styled};
 use rxlab_setting::tunable::{Tunable, known_elsewhere, tunable};
@@ -13,15 +14,18 @@ const LISTED: usize = 8;
 pub(super) struct Term {
     name: String,
     /// Entries of the glossary, each `term: meaning`.
-    pub(super) entries: Vec<String>,
+    entries: Vec<String>,
     knob: Option<&'static Tunable>,
+    /// As a counter, a statistic or a driver.
+    named: Vec<String>,
     /// Findings that name it, those with it in their id first.
     pub(super) rules: Vec<&'static Rule>,
 }
 
 impl Term {
-    /// `None` if neither the glossary, nor a knob, nor a finding has the name.
+    /// `None` if nothing has the name.
     pub(super) fn find(name: &str) -> Option<Self> {
+        let named = named(name);
         let name = name.to_lowercase();
         let wanted = words(&name);
         let entries = entries();
@@ -40,8 +44,13 @@ impl Term {
         let mut rules: Vec<&Rule> =
             RULES.iter().filter(|rule| name.len() > 2 && is_about(rule, &wanted)).collect();
         rules.sort_by_key(|rule| !contains(&words(rule.id), &wanted));
-        let is_known = !(wanted.is_empty() || entries.is_empty() && knob.is_none() && rules.is_empty());
-        is_known.then_some(Self { name, entries, knob, rules })
+        let is_empty = entries.is_empty() && knob.is_none() && named.is_empty() && rules.is_empty();
+        (!wanted.is_empty() && !is_empty).then_some(Self { name, entries, knob, named, rules })
+    }
+
+    /// Entries of the glossary, and what the kernel and its drivers name so.
+    pub(super) fn entries(&self) -> Vec<String> {
+        [&self.entries[..], &self.named].concat()
     }
 
     pub(super) fn text(&self) -> String {
@@ -50,6 +59,7 @@ impl Term {
             out +=
                 &paragraph("", &format!("knob {}: {} (risk: {})", knob.name, knob.owner.place(), knob.risk));
         }
+        out += &self.named.iter().map(|line| paragraph("", line)).collect::<String>();
         if !self.rules.is_empty() {
             out += &format!("{}\n", styled(STRONG, &format!("findings about {}", self.name)));
         }
@@ -86,9 +96,10 @@ impl Entry {
         }
     }
 
-    /// True if `name` is one of the terms that it explains.
+    /// True if `name` is one of the terms that it explains, or stands in parentheses in one.
     fn is(&self, name: &str) -> bool {
-        self.text.split("**").skip(1).step_by(2).any(|term| term.to_lowercase() == name)
+        let terms = self.text.split("**").skip(1).step_by(2).map(str::to_lowercase);
+        terms.into_iter().any(|term| term == name || term.split(['(', ')']).any(|part| part.trim() == name))
     }
 
     /// True if the words are among those of its terms, or are a name of the kernel in it.
@@ -142,6 +153,10 @@ mod tests {
             ("isolcpus", "isolated CPU", None),
             ("busy polling", "busy polling: a task", None),
             ("netdev_max_backlog", "backlog: the packets", None),
+            ("tcp_rmem", "receive buffer: ", None),
+            ("vf", "virtual function (VF, SR-IOV)", None),
+            ("interrupt moderation", "coalescing, or interrupt", None),
+            ("softnet_stat", "time squeeze (squeezed)", None),
         ] {
             let term = Term::find(typed).expect(typed);
             let text = plain(&term.text());

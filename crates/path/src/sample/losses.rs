@@ -109,6 +109,25 @@ pub(crate) const COUNTERS: [Counter; 23] = [
     counter("TcpExtTCPMemoryPressures", Socket, Sign, NETSTAT),
 ];
 
+/// What one of the kernel's counters means for losses, by its name in nstat(8), with or without the protocol in front. `None` for
+/// others.
+pub fn counter_in_words(name: &str) -> Option<String> {
+    let is_it = |counter: &&Counter| {
+        let short = ["TcpExt", "Tcp", "Udp"].iter().find_map(|protocol| counter.name.strip_prefix(protocol));
+        // The columns of connection tracking have the names of many things.
+        counter.stage != Conntrack
+            && [Some(counter.name), short].iter().flatten().any(|own| own.eq_ignore_ascii_case(name))
+    };
+    let counter = COUNTERS.iter().find(is_it)?;
+    let meaning = match counter.meaning {
+        Lost => "lost packets or connections",
+        Sign => "a sign of losses that another counter has",
+        Arrived => "what arrived",
+        Level => "a number of the moment",
+    };
+    Some(format!("counter {} (/{}): {meaning}, at the {}", counter.name, counter.source, counter.stage))
+}
+
 /// Counts since the network namespace was created.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Losses {
