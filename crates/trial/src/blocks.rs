@@ -17,7 +17,7 @@ use super::sweep::{self, Sweep};
 use rxlab_base::units::CpuId;
 use rxlab_path::model::Identity;
 use rxlab_stats::interval::t_quantile;
-use rxlab_stats::{design, mean, sd};
+use rxlab_stats::{design, sd};
 
 /// A factor, a candidate or a level as recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,6 +215,16 @@ pub struct BlocksRecord {
     pub conclusion: Option<Conclusion>,
 }
 
+/// A cell of a choice among those that are left.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ranked {
+    pub cell: usize,
+    /// Log ratio to the leader's value; 0 for the leader, negative where a cell is worse.
+    pub behind: f64,
+    /// Half of its 95 % interval.
+    pub half: Option<f64>,
+}
+
 impl BlocksRecord {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trial-blocks/1";
@@ -281,23 +291,23 @@ impl BlocksRecord {
         rule.standing(|cells| self.values(cells, ..))
     }
 
-    /// The best of some cells of a choice so far, by its blocks that have all of them; `None` without one.
-    pub fn leader(&self, cells: &[usize]) -> Option<usize> {
+    /// Some cells of a choice by their blocks that have all of them, the best first: each with the log ratio of its value to that of
+    /// the first, never above 0, and half of its 95 % interval, `None` below two blocks. Empty without such a block.
+    pub fn ranked(&self, cells: &[usize]) -> Vec<Ranked> {
+        let sign = if self.primary.better == Better::Higher { 1.0 } else { -1.0 };
         let blocks = self.values(cells, ..);
-        let sign = if self.primary.better == Better::Higher { 1.0 } else { -1.0 };
         let score = |at: usize| sign * blocks.iter().map(|block| block[at].ln()).sum::<f64>();
-        let best = (0..cells.len()).max_by(|a, b| score(*a).total_cmp(&score(*b)));
-        best.filter(|_| !blocks.is_empty()).map(|at| cells[at])
-    }
-
-    /// Log ratio of a cell's value to that of the leader, with half its 95 % interval, positive where it is better; `None`
-    /// below two blocks that have both.
-    pub fn behind(&self, cell: usize, leader: usize) -> Option<(f64, f64)> {
-        let sign = if self.primary.better == Better::Higher { 1.0 } else { -1.0 };
-        let blocks = self.values(&[cell, leader], ..);
-        let ratios: Vec<f64> = blocks.iter().map(|block| sign * (block[0] / block[1]).ln()).collect();
-        let (count, spread) = (ratios.len() as f64, sd(&ratios)?);
-        Some((mean(&ratios)?, t_quantile(0.975, count - 1.0) * spread / count.sqrt()))
+        let mut order: Vec<usize> = (0..cells.len()).collect();
+        order.sort_by(|a, b| score(*b).total_cmp(&score(*a)));
+        let Some(leader) = order.first().copied().filter(|_| !blocks.is_empty()) else { return Vec::new() };
+        let one = |at: usize| {
+            let ratios: Vec<f64> =
+                blocks.iter().map(|block| sign * (block[at] / block[leader]).ln()).collect();
+            let count = ratios.len() as f64;
+            let half = sd(&ratios).map(|sd| t_quantile(0.975, count - 1.0) * sd / count.sqrt());
+            Ranked { cell: cells[at], behind: ratios.iter().sum::<f64>() / count, half }
+        };
+        order.into_iter().map(one).collect()
     }
 
     /// Candidates of a choice in which a guard tripped, or that did not take hold.

@@ -175,30 +175,30 @@ fn rank(record: &BlocksRecord, search: &Search) -> String {
 /// Candidates shown while a choice runs.
 const SHOWN: usize = 12;
 
-/// How far a choice is: each candidate that was tried and its distance to the leader, the best first.
+/// Widest interval shown while a choice runs, as half of it in log ratios: from half to twice the value. A few blocks can have
+/// one of thousands of percent.
+const TELLING: f64 = std::f64::consts::LN_2;
+
+/// How far a choice is: the candidates that are left with their distance to the leader, the best first, and those that are out.
 pub fn standing(record: &BlocksRecord) -> Vec<String> {
     let standing = record.standing();
-    let Some(leader) = record.leader(&standing.cells) else { return Vec::new() };
-    let mut cells: Vec<(f64, String)> = standing
-        .tried
-        .iter()
-        .map(|cell| {
-            let name = capitalized(&tuning::candidate(record, *cell));
-            let is_out = !standing.cells.contains(cell);
-            let state = if is_out { "out" } else { "" };
-            match record.behind(*cell, leader) {
-                _ if *cell == leader => (f64::INFINITY, format!("  {name:<44} leads")),
-                Some((mid, half)) => {
-                    let percent = |log: f64| number::change(log.exp_m1());
-                    let interval = format!("[{}, {}]", percent(mid - half), percent(mid + half));
-                    (mid, format!("  {name:<44} {:>8} {interval:<20} {state}", percent(mid)))
-                }
-                None => (f64::NEG_INFINITY, format!("  {name:<44} {state}")),
+    let ranked = record.ranked(&standing.cells);
+    let name = |cell: usize| capitalized(&tuning::candidate(record, cell));
+    let left = ranked.iter().enumerate().map(|(at, one)| {
+        let percent = |log: f64| number::change(log.exp_m1());
+        let how = match one.half {
+            _ if at == 0 => "leads".to_owned(),
+            Some(half) if half <= TELLING => {
+                let (low, high) = (percent(one.behind - half), percent(one.behind + half));
+                format!("{:>8} [{low}, {high}]", percent(one.behind))
             }
-        })
-        .collect();
-    cells.sort_by(|a, b| b.0.total_cmp(&a.0));
-    cells.into_iter().take(SHOWN).map(|(_, line)| line.trim_end().to_owned()).collect()
+            _ => "too early".to_owned(),
+        };
+        format!("  {:<44} {how}", name(one.cell))
+    });
+    let is_out = |cell: &&usize| !ranked.is_empty() && !standing.cells.contains(cell);
+    let out = standing.tried.iter().filter(is_out).map(|cell| format!("  {:<44} out", name(*cell)));
+    left.chain(out).take(SHOWN).collect()
 }
 
 fn choice_in_words(record: &BlocksRecord, choice: &Choice) -> String {
@@ -380,8 +380,10 @@ fn effect(name: String, estimate: &Estimate, call: &str) -> [Cell; 3] {
 
 #[cfg(test)]
 mod tests {
-    use super::{all_inside, rank};
-    use rxlab_trial::blocks::{Effects, Search};
+    use std::collections::BTreeMap;
+
+    use super::{all_inside, rank, standing};
+    use rxlab_trial::blocks::{BlockSlot, Effects, Search};
     use rxlab_trial::factorial::{Estimate, analyse};
     use rxlab_trial::record::{Better, Call, Effect};
     use rxlab_trial::sample_record;
@@ -416,6 +418,42 @@ mod tests {
             "b was chosen from 3 candidates, but is not told apart from a, c."
         );
         assert_eq!(said(Vec::new()), "b was chosen from 3 candidates.");
+    }
+
+    /// A live table had "leads" above better rows, and [-99 %, +3,529 %].
+    #[test]
+    fn nothing_stands_above_the_leader_of_a_choice() {
+        let mut record = sample_record::blocks(Kind::Choice, &["a", "b"]);
+        for (at, named) in record.settings.iter_mut().enumerate() {
+            named.set = vec![format!("rps veth0/rx-0 = {}", at + 1)];
+        }
+        let slot = |(block, cell, value): (usize, usize, f64)| BlockSlot {
+            block,
+            stage: 0,
+            cell,
+            start_s: 0.0,
+            seconds: 1.0,
+            values: [(record.primary.name.clone(), value)].into(),
+            net_rx: BTreeMap::new(),
+            packets: BTreeMap::new(),
+            void: None,
+            tripped: false,
+        };
+        let blocks = [[100.0, 150.0, 10.0], [110.0, 148.0, 300.0]];
+        let values = blocks.iter().enumerate().flat_map(|(block, cells)| {
+            cells.iter().enumerate().map(move |(cell, value)| (block, cell, *value))
+        });
+        record.slots = values.map(slot).collect();
+        assert_eq!(
+            standing(&record),
+            [
+                "  RPS to CPU 1                                 leads",
+                "  The machine as it was                           -30 % [-65 %, +40 %]",
+                "  RPS to CPU 2                                 too early",
+            ]
+        );
+        record.slots.clear();
+        assert_eq!(standing(&record), [""; 0]);
     }
 
     #[test]
