@@ -1,7 +1,10 @@
 //! Field case A: one queue for eight CPUs, with its interrupt on one of them.
 
+use std::collections::BTreeSet;
+
 use rxlab_base::units::{CpuId, CpuMask};
-use rxlab_setting::Plan;
+use rxlab_setting::{Plan, Setting};
+use rxlab_trial::tuning::{End, Tuning};
 
 use super::guest;
 use crate::process::Ended;
@@ -20,6 +23,7 @@ for look in 1 2 3 4 5; do
 done
 cat answer
 net_rx drowned
+ran tune rxlab tune --dry-run --nic eth0 --for 2s --json
 ran plan rxlab plan rps --nic eth0 --for 2s --predict -o rps.toml
 part file
 cat rps.toml
@@ -83,6 +87,7 @@ fn the_hotspot_and_its_interrupt_are_named() {
     println!("before: runs {:?}, ticks {:?}", drowned.runs, drowned.ticks);
     assert_eq!((hottest(&drowned.runs), hottest(&drowned.ticks)), (2, 2), "the counters name it too");
 
+    no_candidate_hands_packets_to_the_cpu_that_receives(&answer.ran("tune").json(0));
     for name in ["plan", "apply"] {
         answer.ran(name).exits(0);
     }
@@ -105,4 +110,18 @@ fn the_hotspot_and_its_interrupt_are_named() {
     assert!(share(&spread.packets) < 0.1 && share(&drowned.packets) > 0.9, "{:?}", drowned.packets);
     // Ticks are too coarse to check how much time it saves: `vm::firewall` does that, by eBPF.
     println!("softirq time of CPU 2: {:.2} of all, then {:.2}", share(&drowned.ticks), share(&spread.ticks));
+}
+
+fn no_candidate_hands_packets_to_the_cpu_that_receives(tuning: &Tuning) {
+    assert_eq!(tuning.end, End::Planned, "{tuning:?}");
+    let settings = tuning.candidates.iter().flat_map(|candidate| &candidate.settings);
+    let settings: Vec<Setting> = settings.map(|line| line.parse().expect("a setting")).collect();
+    let masks: Vec<CpuMask> = settings
+        .iter()
+        .filter(|setting| setting.knob == "rps")
+        .map(|setting| setting.value.parse().expect("a mask"))
+        .collect();
+    assert!(masks.iter().all(|mask| !mask.contains(CpuId(2)) && !mask.is_empty()), "{masks:?}");
+    let sizes: BTreeSet<usize> = masks.iter().map(CpuMask::len).collect();
+    assert!(sizes.contains(&1) && sizes.len() > 3, "few CPUs are tried as well as many: {masks:?}");
 }
