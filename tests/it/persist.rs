@@ -107,7 +107,7 @@ fn edited_files_are_kept() {
 }
 
 #[test]
-fn a_rehearsal_installs_nothing() {
+fn a_rehearsal_installs_and_removes_nothing() {
     let tree = tree();
     tree.rxlab(&SET).exits(0);
     let text = tree.rxlab(&["persist", "--dry-run"]).says(0, "would write ");
@@ -116,6 +116,10 @@ fn a_rehearsal_installs_nothing() {
     tree.rxlab(&["persist"]).exits(0);
     let text = tree.rxlab(&["persist", "--dry-run"]).says(0, "unchanged: ");
     assert!(!text.contains("would write"), "{text}");
+    let installed = etc(&tree);
+    let text = tree.rxlab(&["unpersist", "--dry-run"]).says(0, "would remove ");
+    assert!(text.contains("rxlab.service\n") && text.ends_with("nothing was changed\n"), "{text}");
+    assert_eq!(etc(&tree), installed);
 }
 
 #[test]

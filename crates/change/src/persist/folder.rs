@@ -181,6 +181,13 @@ impl Folder {
         Ok(self.written(found))
     }
 
+    /// The paths that [`Folder::remove`] would return. Removes nothing.
+    pub fn preview_removal(&self, all: &[Installed]) -> Result<Vec<PathBuf>, PersistError> {
+        let found = self.survey(all, "removed")?.into_iter().rev();
+        let there = found.filter(|(_, there)| *there != There::Nothing);
+        Ok(there.map(|(installed, _)| self.etc.join(installed.path())).collect())
+    }
+
     /// Removes what [`Folder::install`] created, last first; nothing if one of the files was
     /// edited. `all` gives the paths; the texts do not matter. Returns the removed paths.
     pub fn remove(&self, all: &[Installed]) -> Result<Vec<PathBuf>, PersistError> {
@@ -269,7 +276,11 @@ mod tests {
         assert_eq!(tree(etc.path())[&etc.path().join("rxlab/plan")], sealed("two\n"));
         // Left by a killed process.
         std::fs::write(etc.path().join(".rxlab-0123456789abcdef.part"), "x").expect("written");
-        assert_eq!(folder.remove(&all("")).expect("removed").len(), 3);
+        let before = tree(etc.path());
+        let previewed = folder.preview_removal(&all("")).expect("previewed");
+        assert_eq!(tree(etc.path()), before);
+        assert_eq!(folder.remove(&all("")).expect("removed"), previewed);
+        assert_eq!(previewed.len(), 3);
         assert_eq!(tree(etc.path()).into_keys().collect::<Vec<_>>(), [etc.path().join("hosts")]);
         assert!(!etc.path().join("rxlab").exists() && !etc.path().join("multi-user.target.wants").exists());
         assert_eq!(folder.remove(&all("")).expect("nothing to do"), [""; 0].map(PathBuf::from));
@@ -283,7 +294,12 @@ mod tests {
         let service = etc.path().join("a.service");
         std::fs::write(&service, format!("{}edited\n", sealed("one\n"))).expect("written");
         let before = tree(etc.path());
-        for error in [folder.install(&all("two\n")).err(), folder.remove(&all("")).err()] {
+        let refused = [
+            folder.install(&all("two\n")).err(),
+            folder.preview_removal(&all("")).err(),
+            folder.remove(&all("")).err(),
+        ];
+        for error in refused {
             let error = error.expect("refused");
             assert_eq!(error.kind(), Kind::Changed);
             assert!(
