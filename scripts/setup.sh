@@ -58,6 +58,8 @@ case $goal in test | cases)
   need taskset util-linux
   # Tools that read the output of export and persist.
   need ansible-playbook ansible-core
+  need ssh openssh-client
+  need sshd openssh-server
   need systemd-analyze systemd
   need tuned-adm tuned
   need udevadm udev
@@ -99,9 +101,11 @@ if [ -n "$missing" ]; then
   # shellcheck disable=SC2086
   apt-get install -y -qq --no-install-recommends $missing >/dev/null
   # They also must not tune this machine or provide a service after the next boot.
-  for service in tuned opentracker prometheus; do
+  for package in tuned opentracker prometheus openssh-server; do
+    service=$package
+    [ "$package" != openssh-server ] || service=ssh
     case " $missing " in
-    *" $service "*)
+    *" $package "*)
       systemctl disable "$service" >/dev/null 2>&1 || rm -f "/etc/systemd/system/"*".wants/$service.service"
       ;;
     esac

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods)] // Tests make files and processes of their own.
 
+mod ansible;
 mod answers;
 mod apply;
 mod bench;
