@@ -17,6 +17,7 @@ mod error;
 mod groups;
 mod leave;
 mod locate;
+mod other_names;
 mod owners;
 mod reapply;
 mod rehearse;

@@ -31,7 +31,7 @@ pub use file::PlanFileError;
 pub use prediction::{CHANGE, CpuLoad, Overfull, Prediction, Range};
 pub use setting::{Plan, PlannedSetting, Setting, SettingError, set_of, set_text};
 pub use simulation::{is_to_come, set_queues, simulate};
-pub use target::{Target, common_interrupt, interrupts, queueless_targets};
+pub use target::{Target, common_interrupt, interrupts, queueless_targets, sent_elsewhere};
 pub use tunable::{
     Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, discarded_by,
     risk_and_upkeep, tunable,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use super::SettingError;
+use super::{Setting, SettingError};
 use rxlab_base::serde_as_text;
 use rxlab_base::units::{CpuId, Direction, IrqId, NicName, QueueId};
 use rxlab_path::model::{Irq, Model, Nic};
@@ -161,6 +161,19 @@ pub fn common_interrupt(model: &Model, one: &Target, other: &Target) -> Option<I
     };
     let others = of(other);
     of(one).into_iter().map(|irq| irq.number).find(|number| others.iter().any(|irq| irq.number == *number))
+}
+
+/// The first of these settings that sends an interrupt of another one elsewhere, and the interrupt.
+pub fn sent_elsewhere<'s>(
+    model: &Model,
+    settings: impl IntoIterator<Item = &'s Setting>,
+    setting: &Setting,
+) -> Option<(&'s Setting, IrqId)> {
+    let is_other = |other: &&Setting| other.knob == setting.knob && other.value != setting.value;
+    let others = settings.into_iter().filter(|other| setting.knob == "irq_affinity" && is_other(other));
+    others
+        .into_iter()
+        .find_map(|other| Some((other, common_interrupt(model, &other.target, &setting.target)?)))
 }
 
 /// The interrupts of an interface that belong to no queue, each name once.

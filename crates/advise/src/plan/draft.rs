@@ -12,7 +12,7 @@ use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::constraints::{Binds, Constraints, slow};
 use rxlab_path::evidence::TRAFFIC;
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
-use rxlab_setting::{PlannedSetting, Setting, Target, common_interrupt, forbids, simulation};
+use rxlab_setting::{PlannedSetting, Setting, Target, forbids, sent_elsewhere, simulation};
 
 /// Decisions of a policy so far. Each step sees the machine as the previous steps will leave it, so that a
 /// machine set by the plan leaves every step with nothing to do.
@@ -216,18 +216,15 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The setting of another interface that has decided the CPU of an interrupt of this one.
+    /// The setting that has decided the CPU of an interrupt of this one.
     fn decided(&self, set: &Setting) -> Option<String> {
-        let is_other = |one: &&Setting| {
-            one.knob == "irq_affinity" && one.knob == set.knob && one.target.nic() != set.target.nic()
-        };
-        self.settings.iter().map(|planned| &planned.set).filter(is_other).find_map(|one| {
-            let irq = common_interrupt(&self.model, &one.target, &set.target)?;
-            Some(format!(
-                "interrupt {irq} of {} is also that of {}, which is sent to CPU {}",
-                set.target, one.target, one.value
-            ))
-        })
+        let settings = self.settings.iter().map(|planned| &planned.set);
+        let (one, irq) = sent_elsewhere(&self.model, settings, set)?;
+        let target = &set.target;
+        Some(format!(
+            "interrupt {irq} of {target} is also that of {}, which is sent to CPU {}",
+            one.target, one.value
+        ))
     }
 
     /// CPUs that should get no interrupt while others are left: they lack time, or are slow.

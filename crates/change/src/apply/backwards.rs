@@ -239,7 +239,7 @@ pub(super) fn resetting<'a>(
 }
 
 /// True if an undo has reverted the write.
-fn is_back(theirs: &Touched) -> bool {
+pub(super) fn is_back(theirs: &Touched) -> bool {
     theirs.outcome.as_ref().is_some_and(Outcome::settles)
 }
 
@@ -250,7 +250,7 @@ fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &Hi
 
 /// Virtual interfaces of the same name in two namespaces differ. Their sysfs inodes distinguish them; only
 /// journals of earlier versions lack those. Values that each namespace has differ too.
-fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
+pub(super) fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
     if is_of_namespace(theirs) {
         let namespace = |history: &History| Some(history.begin()?.namespace()?.inode);
         return namespace(other) == namespace(history);

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use super::ApplyError;
 use crate::knob::{self, KNOBS, Knob, KnobError};
 use rxlab_base::parse;
-use rxlab_base::units::{Direction, IrqId};
+use rxlab_base::units::Direction;
 use rxlab_path::constraints::{Binds, Constraints};
 use rxlab_path::model::{DeviceAddress, Model};
-use rxlab_setting::{Plan, PlannedSetting, Setting, Target, common_interrupt, forbids};
+use rxlab_setting::{Plan, PlannedSetting, Setting, Target, forbids, sent_elsewhere};
 use rxlab_sys::{Cause, Host, HostError, Operation};
 
 /// The knob of a setting.
@@ -108,21 +108,13 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
             let (setting, constraint) = (Box::new(setting), Box::new(constraint));
             return Err(ApplyError::Forbidden { setting, constraint });
         }
-        if let Some((target, irq)) = of_one_interrupt(&foreseen, &settings, &setting) {
+        if let Some((other, irq)) = sent_elsewhere(&foreseen, &settings, &setting) {
+            let target = other.target.clone();
             return Err(ApplyError::OneInterrupt { other: setting.target, target, irq });
         }
         settings.push(setting);
     }
     Ok(settings)
-}
-
-/// The target of another of `settings` that sends an interrupt of this one elsewhere.
-fn of_one_interrupt(model: &Model, settings: &[Setting], setting: &Setting) -> Option<(Target, IrqId)> {
-    let is_other = |other: &&Setting| other.knob == setting.knob && other.value != setting.value;
-    let mut others = settings.iter().filter(|other| setting.knob == "irq_affinity" && is_other(other));
-    others.find_map(|other| {
-        Some((other.target.clone(), common_interrupt(model, &other.target, &setting.target)?))
-    })
 }
 
 /// Reason why `setting` has to wait: its process or thread does not exist, cannot be found or is not visible yet, and no

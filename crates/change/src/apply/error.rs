@@ -29,6 +29,11 @@ pub enum ApplyError {
     /// One interrupt, which several targets have, is sent to different CPUs.
     #[error("{other} is interrupt {irq}, as {target}, which is sent elsewhere: set one of them")]
     OneInterrupt { other: Target, target: Target, irq: IrqId },
+    /// An open transaction has set the interrupt by another name, and would not put back what this one sets.
+    #[error(
+        "{target} is interrupt {irq}, which transaction {id} has set as {other}: set {other} instead, or undo {id} first"
+    )]
+    OtherName { target: Target, other: Target, irq: IrqId, id: String },
     /// The plan names another host.
     #[error("the plan is for host {plan}, this is {here}")]
     OtherHost {
@@ -149,6 +154,7 @@ impl ApplyError {
             ApplyError::OtherHost { .. }
             | ApplyError::OtherDevice { .. }
             | ApplyError::Pending { .. }
+            | ApplyError::OtherName { .. }
             | ApplyError::ChangedMeanwhile { .. }
             | ApplyError::Unreadable { .. }
             | ApplyError::OtherJournal { .. } => Kind::Changed,

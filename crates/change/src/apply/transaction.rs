@@ -14,6 +14,7 @@ use super::deadline::{boottime, nanoseconds};
 use super::displaced;
 use super::environment::environment;
 use super::locate::{in_one, is_another, object_id, object_of};
+use super::other_names::Sent;
 use super::search::Search;
 use super::set::{self, Known, Unset};
 use super::undo::{self, Undo, UndoOptions};
@@ -94,6 +95,8 @@ pub struct Transaction {
     archived: Vec<Archived>,
     // Their values must not be changed again: only they have the earlier values.
     unreadable: Vec<Unreadable>,
+    // Other transactions that send interrupts.
+    sent: Sent,
     // Inodes of interfaces that undo can find.
     findable: BTreeSet<u64>,
     // Its values were set by an earlier process and did not stay.
@@ -122,8 +125,8 @@ impl Transaction {
         }
         let waits = |history: &History| history.pending_deadline().is_some();
         let seen: Vec<String> = transactions.iter().map(|(id, _)| id.clone()).collect();
-        if let Some((id, _)) = transactions.into_iter().find(|(_, history)| waits(history)) {
-            return Err(ApplyError::Pending { id });
+        if let Some((id, _)) = transactions.iter().find(|(_, history)| waits(history)) {
+            return Err(ApplyError::Pending { id: id.clone() });
         }
         for (state, other) in store.others()? {
             let Open { transactions, unreadable } = other.open(&root, &info.identity.boot_id)?;
@@ -146,6 +149,7 @@ impl Transaction {
             deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
         };
         let continued = info.continues.filter(|id| seen.contains(id));
+        let sent = Sent::of(transactions, continued.as_ref());
         let mut journal = match &continued {
             Some(id) => store.resume(lock, id)?,
             None => store.begin(lock, begin)?,
@@ -163,6 +167,7 @@ impl Transaction {
                 journal,
                 archived,
                 unreadable,
+                sent,
                 findable: BTreeSet::new(),
                 continues,
                 is_reverted: false,
@@ -184,7 +189,7 @@ impl Transaction {
         let (archived, unreadable, findable) = (Vec::new(), Vec::new(), BTreeSet::new());
         let (continues, is_reverted) = (false, false);
         let journal = store.resume(lock, id)?;
-        Ok(Self { journal, archived, unreadable, findable, continues, is_reverted })
+        Ok(Self { journal, archived, unreadable, sent: Sent::default(), findable, continues, is_reverted })
     }
 
     /// Its id, for `rxlab undo ID`.
@@ -252,6 +257,7 @@ impl Transaction {
             let (kept, replayed) = (before.clone(), Vec::new());
             return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
+        self.sent.refuse((self.journal.id(), self.journal.history()), model, &setting)?;
         let object = object_of(host, model, target);
         if !self.can_find(host, model, target, &object) || is_another(host, target, object.device.as_ref()) {
             return Err(ApplyError::another_interface(&setting.knob, target));
