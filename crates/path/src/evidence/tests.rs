@@ -1,0 +1,201 @@
+//! Where packets come from, where interrupts land, and how much room is left.
+
+use super::{
+    adapts, carrier, devices_account, foreign, headroom, irq_cpus, loopback_share, may_be_foreign, may_be_lo,
+    queue_packets,
+};
+use crate::model::{Fact, IrqRates};
+use crate::sketch::Sketch;
+use rxlab_base::units::{CpuId, IrqId};
+
+#[test]
+fn interrupts_land_where_the_kernel_says_or_where_they_were_counted() {
+    let (mut model, rates) = Sketch::new(4).device("eth0", &[3]).traffic("eth0", 5e3).build();
+    let lands = |model: &crate::model::Model| irq_cpus(&model.nics[0].rx[0], model, &rates).to_string();
+    assert_eq!(lands(&model), "3");
+    model.nics[0].rx[0].irqs[0].effective = Fact::Unsupported;
+    model.nics[0].rx[0].irqs[0].affinity = Fact::Known(model.online());
+    assert_eq!(lands(&model), "3", "by the counters");
+    model.cpus[3].online = false;
+    assert_eq!(lands(&model), "", "an offline CPU takes none");
+}
+
+/// An interface with 40 packets/s, whose interrupt is known, was once said to fill the CPU.
+#[test]
+fn queues_at_unknown_cpus_count_together() {
+    for queues in [1, 12, 16] {
+        let cpus = vec![0; queues];
+        let host = Sketch::new(32).device("eth0", &[1]).device("eth1", &cpus).traffic("eth0", 40.0);
+        let host = host.traffic("eth1", 1.6e5).receives(1, 0.9, 1.5e5);
+        let host = host.edit("eth1", |nic| nic.rx.iter_mut().for_each(|queue| queue.irqs.clear()));
+        let (model, rates) = host.build();
+        let (nic, _) = carrier(&model, &rates, CpuId(1)).expect("eth1, with all of its queues");
+        assert_eq!(nic.name.as_str(), "eth1", "{queues} queues");
+    }
+    let quiet = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 40.0).receives(1, 0.9, 1.5e5);
+    let (model, rates) = quiet.build();
+    assert!(carrier(&model, &rates, CpuId(1)).is_none(), "the path of the others is not known");
+}
+
+#[test]
+fn the_interface_with_most_packets_on_the_cpu_brings_its_work() {
+    let sketch = Sketch::new(4).device("eth0", &[2, 2]).device("eth1", &[2]);
+    let (model, rates) = sketch.traffic("eth0", 9e3).traffic("eth1", 6e3).build();
+    let (nic, queue) = carrier(&model, &rates, CpuId(2)).expect("some interface carries it");
+    assert_eq!(
+        (nic.name.as_str(), queue.index),
+        ("eth0", 0),
+        "4,500 on each of two queues beat 6,000 on one"
+    );
+}
+
+#[test]
+fn a_queue_without_counts_has_its_part_of_what_is_left() {
+    let (model, mut rates) = Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 9e3).build();
+    let nic = &model.nics[0];
+    let packets = |rates: &_| nic.rx.iter().map(|queue| queue_packets(nic, queue, rates)).collect::<Vec<_>>();
+    assert_eq!(packets(&rates), [3e3, 3e3, 3e3]);
+    rates.nics[0].queues.insert(0, 8e3);
+    assert_eq!(packets(&rates), [8e3, 500.0, 500.0]);
+    rates.nics[0].queues.insert(1, 2e3);
+    assert_eq!(packets(&rates), [8e3, 2e3, 0.0], "queues are read a moment later");
+}
+
+#[test]
+fn work_of_an_unseen_namespace_has_no_carrier() {
+    let (model, rates) = Sketch::new(2).veth("veth0").traffic("veth0", 50.0).receives(0, 0.5, 2e5).build();
+    assert_eq!(carrier(&model, &rates, CpuId(0)), None);
+}
+
+#[test]
+fn loopback_dominates_only_above_half() {
+    let with = |lo: f64| {
+        let (model, rates) =
+            Sketch::new(2).loopback().veth("veth0").traffic("lo", lo).traffic("veth0", 1e4).build();
+        loopback_share(&model, &rates)
+    };
+    assert_eq!((with(0.0), with(9e3)), (None, None));
+    assert_eq!(with(3e4), Some(0.75));
+    let (model, rates) = Sketch::new(2).loopback().traffic("lo", 90.0).build();
+    assert_eq!(loopback_share(&model, &rates), None, "a quiet machine, on which most of little is on lo");
+}
+
+/// nginx with its upstream on 127.0.0.1: most packets are on lo, and CPU 2 drowns in those of the
+/// network.
+#[test]
+fn a_busy_loopback_hides_no_device() {
+    let on_lo = |sketch: Sketch| {
+        let (model, rates) = sketch.loopback().traffic("lo", 3e5).build();
+        (may_be_lo(&model, &rates, CpuId(2)), loopback_share(&model, &rates).is_some())
+    };
+    assert_eq!(on_lo(Sketch::case_a()), (false, false));
+    assert_eq!(on_lo(Sketch::case_a().traffic("eth0", 5e3)), (true, true), "5,000 cannot cost so much");
+    assert_eq!(on_lo(Sketch::case_a().traffic("eth0", 50.0)), (true, true), "no traffic");
+    let even = (0..8).fold(Sketch::case_a().ksoftirqd(2, 0.0), |sketch, cpu| sketch.receives(cpu, 0.3, 4e4));
+    assert_eq!(on_lo(even), (true, true), "CPUs without the interrupt receive as much");
+    let handed = Sketch::case_a().rps("eth0", "3").receives(2, 0.1, 0.0).receives(3, 0.9, 4.2e4);
+    let (model, rates) = handed.loopback().traffic("lo", 3e5).build();
+    assert!(!may_be_lo(&model, &rates, CpuId(3)), "RPS brings it there");
+}
+
+/// The device was once blamed wherever every CPU has a queue.
+#[test]
+fn a_queue_on_each_cpu_does_not_hide_lo() {
+    let host = |on_lo: f64| {
+        let each = Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).traffic("eth0", 6.4e4);
+        let each = each.each("0-7", |sketch, cpu| sketch.receives(cpu, 0.03, 8e3));
+        let (model, rates) = each.loopback().traffic("lo", 3e5).receives(5, 0.6, 8e3 + on_lo).build();
+        may_be_lo(&model, &rates, CpuId(5))
+    };
+    assert!(host(3e5), "all of it is sent on CPU 5");
+    assert!(!host(5e3), "elsewhere");
+}
+
+/// The portals of dpaa2 are on the path of no device.
+#[test]
+fn the_portals_of_a_driver_are_its_interfaces() {
+    let is_foreign = |driver: &str, action: &str| {
+        let sketch = Sketch::new(2).device("eth0", &[0]).driver("eth0", driver);
+        let (model, mut rates) = sketch.build();
+        let per_cpu = [(CpuId(1), 5e4)].into();
+        rates.irqs.push(IrqRates { irq: IrqId(90), action: action.to_owned(), per_cpu });
+        foreign(&model, &rates, CpuId(1)).is_some()
+    };
+    assert!(!is_foreign("fsl_dpaa2_eth", "dpio.3") && !is_foreign("lan966x-switch", "fdma irq"));
+    assert!(is_foreign("fsl_dpaa2_eth", "dpio.x") && is_foreign("igb", "dpio.3"));
+}
+
+/// r8125 next to NICs of a SoC: each of its four queues takes less than the only queue of another.
+#[test]
+fn the_carrier_is_of_the_interface_that_brings_most() {
+    let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 5e4).device("eth2", &[0, 0, 0, 0]);
+    let sketch = sketch.queue_traffic("eth2", &[3.2e4, 3.3e4, 3.2e4, 3.1e4]).receives(0, 0.97, 1.8e5);
+    let (model, rates) = sketch.build();
+    let found = carrier(&model, &rates, CpuId(0)).map(|(nic, queue)| (nic.name.as_str(), queue.index));
+    assert_eq!(found, Some(("eth2", 1)));
+}
+
+/// None of ten queues has a tenth of the packets that all their masks bring there.
+#[test]
+fn queues_with_one_mask_bring_their_packets_together() {
+    let sketch = Sketch::new(4).device("eth0", &[0; 12]).traffic("eth0", 1.2e5).rps("eth0", "3");
+    let (model, rates) = sketch.receives(3, 0.1, 1.21e5).build();
+    let found = carrier(&model, &rates, CpuId(3)).map(|(nic, queue)| (nic.name.as_str(), queue.index));
+    assert_eq!(found, Some(("eth0", 0)));
+}
+
+/// A container without /proc/interrupts, next to one whose packets keep a CPU busy.
+#[test]
+fn packets_that_no_interface_here_receives_may_be_of_another_namespace() {
+    let may = |packets: f64, interrupts: Fact<()>| {
+        let sketch = Sketch::new(2).device("eth0", &[1]).traffic("eth0", packets).receives(0, 0.9, 4e5);
+        let (mut model, rates) = sketch.build();
+        model.interrupts = interrupts;
+        may_be_foreign(&model, &rates, CpuId(0))
+    };
+    assert!(may(3e4, Fact::Broken("empty".to_owned())));
+    assert!(!may(3e5, Fact::Broken("empty".to_owned())));
+    assert!(!may(3e4, Fact::Known(())), "no unknown interrupt fires");
+}
+
+/// mvneta requests the interrupts of all its interfaces by its own name.
+#[test]
+fn an_interrupt_with_the_name_of_a_driver_is_its_interfaces() {
+    let (model, mut rates) = Sketch::new(2).device("eth0", &[0]).driver("eth0", "mvneta").build();
+    let per_cpu = [(CpuId(1), 5e4)].into();
+    rates.irqs.push(IrqRates { irq: IrqId(27), action: "mvneta".to_owned(), per_cpu });
+    assert!(foreign(&model, &rates, CpuId(1)).is_none());
+}
+
+#[test]
+fn devices_that_account_for_all_packets() {
+    let accounts = |received: f64, lo: f64| {
+        let sketch = Sketch::new(2).device("eth0", &[0]).traffic("eth0", received).loopback();
+        let (model, rates) = sketch.traffic("lo", lo).receives(1, 0.9, 1e5).build();
+        devices_account(&model, &rates)
+    };
+    assert!(accounts(1e5, 0.0) && accounts(6e4, 4e4) && !accounts(6e4, 0.0));
+}
+
+#[test]
+fn headroom_of_field_case_a() {
+    let (_, rates) = Sketch::case_a().build();
+    let room = headroom(&rates);
+    assert!((room.hottest - 1.02).abs() < 0.01, "{room:?}");
+    assert!((1.2..1.3).contains(&room.machine), "{room:?}");
+    let (_, mut rates) = Sketch::new(8).receives(2, 0.6, 4e4).build();
+    assert!(headroom(&rates).machine > 4.0 * headroom(&rates).hottest, "one CPU holds it back");
+    rates.cpus[2].irq = 0.3;
+    assert!((headroom(&rates).hottest - 1.0 / 0.9).abs() < 1e-9, "interrupts are receive work");
+}
+
+#[test]
+fn drivers_that_adapt_by_a_number() {
+    let host = |driver: &str, usecs, adaptive| {
+        let sketch = Sketch::new(2).device("eth0", &[0]).driver("eth0", driver);
+        adapts(&sketch.moderation("eth0", usecs, adaptive).build().0.nics[0])
+    };
+    assert!(host("ixgbe", 1, false) && host("e1000e", 3, false) && host("ena", 50, true));
+    assert!(!host("ixgbe", 3, false) && !host("ixgbevf", 3, false), "3 us");
+    assert!(!host("ixgbe", 50, false) && !host("ixgbe", 0, false) && !host("mlx5_core", 3, false));
+}
