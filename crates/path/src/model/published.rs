@@ -139,6 +139,94 @@ const MACHINES: &[Machine] = &[
         ],
     },
     Machine {
+        source: "openwrt/openwrt#13391: Armada 385 (FortiGate 50E), one interrupt of all CPUs for eight queues",
+        lines: &["45: MPIC 8 Level eth0", "46: MPIC 10 Level eth1", "47: MPIC 12 Level eth2"],
+        nics: &[
+            unlisted(("platform/soc/f1070000.ethernet/net/eth0", "mvneta", 8), |_| Some(45)),
+            unlisted(("platform/soc/f1030000.ethernet/net/eth1", "mvneta", 8), |_| Some(46)),
+            unlisted(("platform/soc/f1034000.ethernet/net/eth2", "mvneta", 8), |_| Some(47)),
+        ],
+    },
+    Machine {
+        source: "openwrt/openwrt#1299: AR7161 (WNDR3800), chips without a trigger",
+        lines: &["4: MIPS 4 19000000.eth", "5: MIPS 5 1a000000.eth", "12: AR71XX PCI 1 ath9k"],
+        nics: &[
+            unlisted(("platform/ahb/19000000.eth/net/eth0", "ag71xx", 1), |_| Some(4)),
+            unlisted(("platform/ahb/1a000000.eth/net/eth1", "ag71xx", 1), |_| Some(5)),
+        ],
+    },
+    Machine {
+        source: "openwrt/openwrt#9583: MT7621, whose switch has an interrupt of its own and one for each port",
+        lines: &[
+            "22: MIPS GIC 10 1e100000.ethernet",
+            "23: MIPS GIC 30 mt7530",
+            "24: mt7530 1 mt7530-0:01",
+            "25: mt7530 2 mt7530-0:02",
+        ],
+        nics: &[unlisted(("platform/1e100000.ethernet/net/eth0", "mtk_soc_eth", 1), |_| Some(22))],
+    },
+    Machine {
+        source: "raspberrypi/linux#6963: CM5, of whose Ethernet only the interrupt of the PHY was shown",
+        lines: &["168: pinctrl-rp1 37 Level 1f00100000.ethernet-ffffffff:00"],
+        nics: &[unlisted(("platform/axi/1f00100000.ethernet/net/eth0", "macb", 1), UNKNOWN)],
+    },
+    Machine {
+        source: "armbian/build#351: Odroid C2, a chip without a trigger",
+        lines: &["30: GIC 30 arch_timer", "35: GIC 35 osd_vsync, vsync", "40: GIC 40 eth0"],
+        nics: &[unlisted(("platform/c9410000.ethernet/net/eth0", "meson6-dwmac", 1), |_| Some(40))],
+    },
+    Machine {
+        source: "rockchip-linux/kernel#27: RK3399",
+        lines: &["24: GICv3 44 Level eth0"],
+        nics: &[unlisted(("platform/fe300000.ethernet/net/eth0", "rk_gmac-dwmac", 1), |_| Some(24))],
+    },
+    Machine {
+        source: "blog.51cto.com/u_15072811/3947743: Zynq UltraScale+, both queues on one line",
+        lines: &[
+            "3: GICv2 30 Level arch_timer",
+            "22: GICv2 163 Level zynqmp-dma",
+            "23: GICv2 95 Level eth0, eth0",
+        ],
+        nics: &[unlisted(("platform/axi/ff0e0000.ethernet/net/eth0", "macb", 2), |_| Some(23))],
+    },
+    Machine {
+        source: "Irqbalance/irqbalance#81: xen_netfront with four queues of two event channels",
+        lines: &[
+            "70: xen-dyn -event vif0-q0-tx",
+            "71: xen-dyn -event vif0-q0-rx",
+            "72: xen-dyn -event vif0-q1-tx",
+            "73: xen-dyn -event vif0-q1-rx",
+            "74: xen-dyn -event vif0-q2-tx",
+            "75: xen-dyn -event vif0-q2-rx",
+            "76: xen-dyn -event vif0-q3-tx",
+            "77: xen-dyn -event vif0-q3-rx",
+        ],
+        nics: &[unlisted(("vif-0/net/eth0", "vif", 4), |rx| Some(71 + 2 * rx))],
+    },
+    Machine {
+        source: "intel/nemu#82: i40e in a second PCI domain",
+        lines: &[
+            "9: PCI-MSI 134463488-edge i40e-0001:00:0f.0:misc",
+            "10: PCI-MSI 134463489-edge i40e-enP1s15-TxRx-0",
+            "11: PCI-MSI 134463490-edge i40e-enP1s15-TxRx-1",
+            "12: PCI-MSI 134463491-edge i40e-enP1s15-TxRx-2",
+        ],
+        nics: &[listed(("pci0001:00/0001:00:0f.0/net/enP1s15", "i40e", 3), (9, 12), |rx| Some(10 + rx))],
+    },
+    Machine {
+        source: "metal-stack/metal-images#136: ice, the last lines of one function before those of the next",
+        lines: &[
+            "66: IR-PCI-MSI 52953105-edge ice-0000:65:00.0:ctrl-TxRx-0",
+            "77: IR-PCI-MSI 52955136-edge ice-0000:65:00.1:misc",
+            "78: IR-PCI-MSI 52955137-edge ice-lan1-TxRx-0",
+            "79: IR-PCI-MSI 52955138-edge ice-lan1-TxRx-1",
+            "80: IR-PCI-MSI 52955139-edge ice-lan1-TxRx-2",
+        ],
+        nics: &[listed(("pci0000:64/0000:64:00.0/0000:65:00.1/net/lan1", "ice", 3), (77, 80), |rx| {
+            Some(78 + rx)
+        })],
+    },
+    Machine {
         source: "open-sdr/openwifi#16: Zynq-7000",
         lines: &["26: GIC-0 58 Level e0006000.spi", "29: GIC-0 54 Level eth0", "30: GIC-0 56 Level mmc0"],
         nics: &[unlisted(("platform/axi/e000b000.ethernet/net/eth0", "macb", 1), |_| Some(29))],
