@@ -69,7 +69,8 @@ const MACHINES: [(&str, &[Device]); 47] = [
         "mlx5-representors",
         &[("enp8s0f0np0", 8, |rx| Some(81 + rx)), ("enp8s0f0npf0vf0", 2, |rx| Some(81 + rx))],
     ),
-    // The ports of the switch have no interrupts: their packets come by those of eth0.
+    // The ports of the switch have no interrupts: their packets come by those of eth0. Its first requested interrupt sends, the
+    // second receives (mtk_probe in mtk_eth_soc.c).
     ("mt7622-dsa", &[("eth0", 1, |_| Some(143))]),
     ("mt7996-napi-threads", &[("eth0", 1, |_| Some(103)), ("phy0-ap0", 1, |_| Some(118))]),
     ("mvneta-percpu", &[("eth0", 8, |_| Some(37)), ("eth1", 8, |_| Some(38)), ("eth2", 8, |_| Some(39))]),

@@ -294,12 +294,26 @@ impl Constraints {
             why: format!("interrupt {} cannot be moved: the kernel notes no CPU for it", irq.number),
             source: "/proc/irq/N/effective_affinity",
         });
+        let pinned = model.nics.iter().filter(|nic| nic.driver_facts().pins_irqs).flat_map(|nic| {
+            let irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
+            irqs.map(|irq| Constraint {
+                object: Object::Irq(irq.number),
+                binds: Binds::Plans,
+                why: format!(
+                    "interrupt {} cannot be moved: {} pins those of {}",
+                    irq.number,
+                    driver(nic),
+                    nic.name
+                ),
+                source: "the driver",
+            })
+        });
         let of_queues = model.nics.iter().filter_map(|nic| {
             let limit = queue_limit(nic)?;
             let object = Object::Queues { nic: nic.name.clone(), most: limit.most };
             Some(Constraint { object, binds: Binds::Plans, why: limit.why?, source: "the driver" })
         });
-        Self { list: of_cpus.chain(of_irqs).chain(of_queues).collect() }
+        Self { list: of_cpus.chain(of_irqs).chain(pinned).chain(of_queues).collect() }
     }
 
     /// The constraints that two moments show as well.
@@ -366,6 +380,19 @@ mod tests {
             queue_limit(&model.nics[0]).map(|limit| (limit.most, limit.why.is_some()))
         };
         assert_eq!((limit("fsl-gianfar"), limit("igb")), (Some((1, true)), Some((4, false))));
+    }
+
+    /// mvpp2 sets IRQ_NO_BALANCING: a write to `smp_affinity` fails with EIO.
+    #[test]
+    fn what_the_driver_pins_is_not_moved() {
+        let said = |driver: &str| -> Vec<String> {
+            let (model, _) = Sketch::new(4).device("eth0", &[0, 1]).driver("eth0", driver).build();
+            Constraints::new(&model).iter().map(ToString::to_string).collect()
+        };
+        let pinned = said("mvpp2");
+        assert_eq!(pinned.len(), 2, "{pinned:?}");
+        assert!(pinned[0].ends_with(" cannot be moved: mvpp2 pins those of eth0"), "{pinned:?}");
+        assert_eq!(said("igb"), [""; 0]);
     }
 
     #[test]

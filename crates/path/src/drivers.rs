@@ -37,6 +37,8 @@ pub struct Driver {
     pub portals: &'static [&'static str],
     /// True if it spreads its interrupts again when a CPU goes offline or comes online.
     pub spreads_irqs_on_hotplug: bool,
+    /// True if it keeps its interrupts where they are (`IRQ_NO_BALANCING`): the kernel refuses to move them.
+    pub pins_irqs: bool,
     /// True if channels of VMBus without a numbered interrupt signal its packets.
     pub has_vmbus_channels: bool,
     /// False if it does not report which queue a packet came from (`skb_record_rx_queue`). The kernel then applies the RPS
@@ -230,6 +232,7 @@ const UNKNOWN: Driver = Driver {
     spans_functions: false,
     portals: &[],
     spreads_irqs_on_hotplug: false,
+    pins_irqs: false,
     has_vmbus_channels: false,
     records_queue: true,
     has_spare_queues: false,

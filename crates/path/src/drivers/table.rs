@@ -855,7 +855,8 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         // Not part of the kernel: all ports share the rings of one device.
         names: &["nss-dp"],
-        portals: &["edma_rxdesc_#"],
+        // OpenWrt's versions have one queue, and no number.
+        portals: &["edma_rxdesc_#", "edma_rxdesc"],
         records_queue: false,
         sources: &["edma_cfg.c: edma_irq_init, of Qualcomm (qca-nss-dp)"],
         ..UNKNOWN
@@ -1117,10 +1118,17 @@ pub static DRIVERS: &[Driver] = &[
     without_queues(&["fec"], &["ethernet/freescale/fec_main.c: fec_probe"]),
     without_queues(&["cxgb4vf"], &["ethernet/chelsio/cxgb4vf/cxgb4vf_main.c: name_msix_vecs"]),
     without_queues(&["bna"], &["ethernet/brocade/bna/bnad.c: bnad_rx_msix_register"]),
-    without_record(without_queues(
-        &["mvpp2"],
-        &["ethernet/marvell/mvpp2/mvpp2_main.c: mvpp2_irqs_init, mvpp2_open, mvpp2_rx"],
-    )),
+    // A private vector for each CPU, all with the bare name. With queue_mode=0 the last is shared and may move, but has the same
+    // name.
+    Driver {
+        pins_irqs: true,
+        ..without_record(without_queues(
+            &["mvpp2"],
+            &[
+                "ethernet/marvell/mvpp2/mvpp2_main.c: mvpp2_multi_queue_vectors_init, mvpp2_irqs_init, mvpp2_open, mvpp2_rx",
+            ],
+        ))
+    },
     without_record(without_queues(
         &["mvneta"],
         &["ethernet/marvell/mvneta.c: mvneta_open, mvneta_rx_swbm, mvneta_rx_hwbm"],

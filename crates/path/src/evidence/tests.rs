@@ -121,6 +121,7 @@ fn the_portals_of_a_driver_are_its_interfaces() {
         rates.irqs.push(IrqRates { irq: IrqId(90), action: action.to_owned(), per_cpu });
         foreign(&model, &rates, CpuId(1)).is_some()
     };
+    assert!(!is_foreign("nss-dp", "edma_rxdesc") && !is_foreign("nss-dp", "edma_rxdesc_12"));
     assert!(!is_foreign("fsl_dpaa2_eth", "dpio.3") && !is_foreign("lan966x-switch", "fdma irq"));
     assert!(is_foreign("fsl_dpaa2_eth", "dpio.x") && is_foreign("igb", "dpio.3"));
 }
