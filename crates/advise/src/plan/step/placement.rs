@@ -13,9 +13,13 @@ use rxlab_path::model::{Nic, RxQueue};
 
 /// Reason for more than one on a CPU.
 const SHARED: &str = "shared: more queues than CPUs";
+
 /// Receive time of the CPUs of a node, on average, up to which its interrupts share them rather than leave the node:
 /// another node costs every packet, a shared CPU nothing while it is not full.
 const ROOMY: f64 = 0.5;
+
+/// The same for those that land in another node already: the estimate changes with them, by more than a quarter if a CPU fills up.
+const ROOMY_WHILE: f64 = 0.35;
 
 /// Receive time of a shared CPU from which interrupts are placed by their load, and not by their number.
 const EVEN_FROM: f64 = 0.25;
@@ -83,14 +87,14 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
     let cleared = (!full.is_empty() || !slow.is_empty() || !others.is_empty())
         .then(|| topology.clear_of(&full, &one).clear_of(&slow, &one).clear_of(&others, &load));
     let topology = cleared.as_ref().unwrap_or(topology);
-    let spills: Vec<bool> = (0..load.len()).map(|domain| is_crowded(topology, &vectors, domain)).collect();
-    see_room(topology, &mut vectors, &load, &spills);
+    let leaving: Vec<usize> = (0..load.len()).map(|domain| may_leave(topology, &vectors, domain)).collect();
+    see_room(topology, &mut vectors, &load, &leaving);
     let homeless = vectors.chunk_by_mut(are_together).filter(|of_nic| of_nic[0].home.is_none());
     homeless.zip(turns).for_each(|(of_nic, domains)| take_turns(topology, of_nic, domains));
     let poor = full.union(&slow);
     let is_poor = |domain: &Domain| domain.usable.iter().all(|cpu| poor.contains(*cpu));
     let poor: Vec<bool> = topology.domains.iter().map(is_poor).collect();
-    spill(topology, &mut vectors, &mut load, (&spills, &poor));
+    spill(topology, &mut vectors, &mut load, (&leaving, &poor));
     let mut groups: Vec<Vec<&Vector>> = topology.domains.iter().map(|_| Vec::new()).collect();
     vectors.iter().for_each(|vector| groups[vector.domain].push(vector));
     let of_groups =
@@ -158,20 +162,30 @@ fn counts(vectors: &[Vector]) -> BTreeMap<CpuId, usize> {
     counts
 }
 
-/// True if the vectors of a domain would keep its CPUs more than [`ROOMY`] busy.
-fn is_crowded(topology: &CpuTopology, vectors: &[Vector], domain: usize) -> bool {
-    let own = vectors.iter().filter(|vector| vector.home == Some(domain));
-    let time: f64 = own.map(|vector| vector.time).sum();
-    time > ROOMY * topology.domains[domain].usable.len() as f64
+/// Vectors of a domain that may leave it, for how busy they would keep its CPUs: any, only those that land elsewhere already, or
+/// none.
+fn may_leave(topology: &CpuTopology, vectors: &[Vector], domain: usize) -> usize {
+    let own = || vectors.iter().filter(|vector| vector.home == Some(domain));
+    let time: f64 = own().map(|vector| vector.time).sum();
+    match time / topology.domains[domain].usable.len().max(1) as f64 {
+        time if time > ROOMY => usize::MAX,
+        time if time > ROOMY_WHILE => own().filter(|vector| is_outside(topology, vector, domain)).count(),
+        _ => 0,
+    }
+}
+
+/// True if a vector lands outside a domain.
+fn is_outside(topology: &CpuTopology, vector: &Vector, domain: usize) -> bool {
+    vector.now.and_then(|cpu| topology.place(cpu)).is_some_and(|(lands, _)| lands != domain)
 }
 
 /// Marks the vectors that land where no more do than necessary, given how many each domain gets: one, while
 /// there are enough CPUs.
-fn see_room(topology: &CpuTopology, vectors: &mut [Vector], load: &[usize], spills: &[bool]) {
+fn see_room(topology: &CpuTopology, vectors: &mut [Vector], load: &[usize], leaving: &[usize]) {
     let with_load = || topology.domains.iter().map(|domain| domain.usable.len()).zip(load.iter().copied());
     let mut room: usize = with_load().map(|(cpus, load)| cpus.saturating_sub(load)).sum();
-    let most = with_load().zip(spills).map(|((cpus, load), spills)| {
-        let leaving = if *spills { load.saturating_sub(cpus).min(room) } else { 0 };
+    let most = with_load().zip(leaving).map(|((cpus, load), leaving)| {
+        let leaving = load.saturating_sub(cpus).min(*leaving).min(room);
         room -= leaving;
         (load - leaving).div_ceil(cpus.max(1)).max(1)
     });
@@ -204,27 +218,27 @@ fn take_turns(topology: &CpuTopology, vectors: &mut [Vector], mut domains: Vec<u
     open.into_iter().zip(domains).for_each(|(vector, domain)| vector.domain = domain);
 }
 
-/// Vectors for which a domain that spills has no CPU go to another one, but to none that is poor: all its CPUs are slow, or full
-/// of programs. Those already outside go first.
+/// Vectors for which a domain has no CPU, as far as they may leave it, go to another one, but to none that is poor: all its CPUs
+/// are slow, or full of programs. Those already outside go first.
 fn spill(
     topology: &CpuTopology,
     vectors: &mut [Vector],
     load: &mut [usize],
-    (spills, poor): (&[bool], &[bool]),
+    (leaving, poor): (&[usize], &[bool]),
 ) {
     let room = |load: &[usize], at: usize| {
         if poor[at] { 0 } else { topology.domains[at].usable.len().saturating_sub(load[at]) }
     };
     for full in 0..load.len() {
-        let surplus = load[full].saturating_sub(topology.domains[full].usable.len());
-        if surplus == 0 || !spills[full] {
+        let surplus = load[full].saturating_sub(topology.domains[full].usable.len()).min(leaving[full]);
+        if surplus == 0 {
             continue;
         }
-        let inside = (0..vectors.len()).rev().filter(|at| vectors[*at].domain == full);
-        let (outside, mut leaving): (Vec<usize>, Vec<usize>) =
+        let may = |vector: &Vector| leaving[full] == usize::MAX || is_outside(topology, vector, full);
+        let inside = (0..vectors.len()).rev().filter(|at| vectors[*at].domain == full && may(&vectors[*at]));
+        let (outside, others): (Vec<usize>, Vec<usize>) =
             inside.partition(|at| domain_now(topology, &vectors[*at]).is_some_and(|now| now != full));
-        leaving.splice(0..0, outside);
-        for at in leaving.into_iter().take(surplus) {
+        for at in outside.into_iter().chain(others).take(surplus) {
             let now = domain_now(topology, &vectors[at]).filter(|now| *now != full && room(load, *now) > 0);
             let with_room = (0..load.len()).filter(|other| room(load, *other) > 0);
             let emptiest = || with_room.max_by(|a, b| room(load, *a).cmp(&room(load, *b)).then(b.cmp(a)));

@@ -1,5 +1,7 @@
 //! Machines on which a plan would do harm: each has something that a rule of thumb misses.
 
+use std::collections::BTreeSet;
+
 use super::{able, of_nics, only, plan_of, planned, simulate, texts};
 use crate::plan::expected::Work;
 use crate::plan::policy::{Options, Policed, Policy, Variable};
@@ -387,6 +389,44 @@ fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
     let only_two = Options { keep_clean: cpus("1-3,5-7"), ..Options::default() };
     let plan = planned(Policy::NumaLocal, &host(1).build(), &only_two).plan;
     assert!(plan.settings[0].why.ends_with("shared: more queues than CPUs"), "{plan:?}");
+}
+
+/// The estimate of what they cost changes with them: they went home, out and home again.
+#[test]
+fn interrupts_that_left_a_busy_node_stay_while_it_would_be_nearly_as_busy() {
+    let moved = |homes: [u32; 3], time: f64| {
+        let host = Sketch::new(8).nodes(2).device("eth0", &homes).on_node("eth0", 0).traffic("eth0", 6e4);
+        let host = homes.into_iter().collect::<BTreeSet<u32>>().into_iter().fold(host, |host, cpu| {
+            let part = homes.iter().filter(|home| **home == cpu).count() as f64 / 3.0;
+            host.receives(cpu, time * part, 6e4 * part)
+        });
+        let options = Options { keep_clean: cpus("1-3"), ..Options::default() };
+        only(&planned(Policy::NumaLocal, &host.build(), &options).plan, "irq_affinity")
+    };
+    assert_eq!(moved([0, 4, 6], 0.42), [""; 0], "outside");
+    assert_eq!(moved([0, 0, 0], 0.42), [""; 0], "at home");
+    assert_eq!(moved([0, 4, 6], 0.24), ["eth0/rx-1 = 0", "eth0/rx-2 = 0"]);
+    assert_eq!(moved([0, 0, 0], 0.8), ["eth0/rx-1 = 4", "eth0/rx-2 = 6"]);
+}
+
+/// A quiet interface on the wrong node is no reason to leave the hot one alone.
+#[test]
+fn masks_may_make_it_matter_where_another_interface_is() {
+    let host = Sketch::new(4).nodes(2).device("eth0", &[0]).device("eth1", &[1]).on_node("eth1", 1);
+    let host = host.queue_traffic("eth0", &[1.5e6]).queue_traffic("eth1", &[1e4]);
+    let host = host.receives(0, 0.91, 1.5e6).receives(1, 0.01, 1e4).build();
+    assert_eq!(only(&plan_of(Policy::Spread, &host), "rps"), ["eth0/rx-0 = 1"]);
+}
+
+/// 16 queues that are not counted, with a mask of all CPUs: the worst case is 1 % of a CPU's time above today.
+#[test]
+fn an_uncertain_surplus_that_ticks_do_not_tell_apart_counts_not() {
+    let irqs: Vec<u32> = (0..16).collect();
+    let host = Sketch::new(128).device("eth0", &irqs).traffic("eth0", 3e6).rps("eth0", "0-127");
+    let (model, rates) =
+        host.each("0-15", |host, cpu| host.receives(cpu, 0.4, 1e5)).receives(3, 0.85, 1e5).build();
+    let proposals = crate::plan::spread(&model, &rates, None).proposals;
+    assert!(proposals.iter().any(|made| made.plan.name == "rps"), "{proposals:?}");
 }
 
 /// Two cards with more queues than their node has CPUs: all interrupts of the second one went to the other node, while the
