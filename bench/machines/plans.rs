@@ -19,7 +19,7 @@ use super::follow::{follow, irqs};
 use super::look::{Seen, look};
 use super::map;
 use super::request::Request;
-use super::truth::{Damage, HANDED, KEPT, Nic, Rx, Told, Truth, Work};
+use super::truth::{Damage, HANDED, Irq, KEPT, Nic, Rx, Told, Truth, Work};
 use super::{Property, Violation};
 
 /// Receive time that a policy may give the hottest CPU although it had less: half of a CPU leaves room for the
@@ -65,12 +65,12 @@ pub(crate) fn check(
     map::check(&after, &then).map_err(|why| of(Property::Map)(format!("{why} after\n{said}")))?;
     // CPUs that spread leaves hot on other interfaces are for the next plan; a plan of a bond is for all its devices.
     let names = plan.settings.iter().filter_map(|planned| planned.set.target.nic());
-    let bonds = truth.uppers.iter().filter(|upper| upper.kind == "bond");
-    let is_bonded =
-        bonds.flat_map(|bond| &bond.lower).any(|name| names.clone().any(|nic| *nic.as_str() == *name));
+    let says = |text: &str| plan.notes.iter().any(|note| note.contains(text));
+    let bond = truth.uppers.iter().find(|upper| says(&format!("{} is a bond on ", upper.name)));
     let mut request = request.clone();
-    if request.policy == Policy::Spread && request.options.nics.is_empty() && !is_bonded {
-        request.options.nics = names.cloned().collect();
+    if request.policy == Policy::Spread && request.options.nics.is_empty() {
+        let bond = bond.and_then(|bond| bond.name.parse().ok()).map(|bond| vec![bond]);
+        request.options.nics = bond.unwrap_or_else(|| names.cloned().collect());
     }
     let request = &request;
     let (mut again, mut then) = (self::plan(&then, request), then);
@@ -80,14 +80,19 @@ pub(crate) fn check(
         then = look(&last).map_err(of(Property::Map))?;
         again = self::plan(&then, request);
     }
-    // Fewer queues free the vectors that the interrupts of the others then get by another plan, as the first one says.
-    let frees_vectors =
-        !truth.full.is_empty() && plan.notes.iter().any(|note| note.contains("need another plan"));
-    if !again.settings.is_empty() && !frees_vectors {
+    // Fewer queues free the vectors that the interrupts of the others then get by another plan, as the first one says; and busy
+    // CPUs, which it relieves, may keep delays.
+    let frees_vectors = !truth.full.is_empty() && says("need another plan");
+    let is_delay = |planned: &&PlannedSetting| {
+        let delays = |nic| says(&format!("delays of {nic} are left alone"));
+        planned.set.knob == "rx_usecs" && planned.set.target.nic().is_some_and(delays)
+    };
+    if again.settings.iter().any(|planned| !is_delay(&planned)) && !frees_vectors {
         let texts = format!("{said}and then\n{}", texts(&again));
         return Err(of(Property::Settles)(format!("not idempotent:\n{texts}")));
     }
-    avoidable(findings, &then, request).map_err(|why| of(Property::Avoids)(format!("{why} with\n{said}")))
+    avoidable(findings, &then, request, &plan)
+        .map_err(|why| of(Property::Avoids)(format!("{why} with\n{said}")))
 }
 
 fn plan(seen: &Seen, request: &Request) -> Plan {
@@ -186,12 +191,22 @@ fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Resul
     let slow: CpuMask =
         truth.cpus.iter().filter(|cpu| cpu.capacity.is_some_and(|own| own < 800)).map(|cpu| cpu.id).collect();
     let has_fast = truth.cpus.iter().any(|cpu| cpu.capacity == Some(1024));
+    let is_fixed = |irq: &Irq| {
+        let fixed = truth.nics.iter().filter(|nic| nic.is_fixed);
+        fixed.flat_map(|nic| &nic.irqs).any(|own| own.number == irq.number)
+    };
+    // Only apart, which gives each interrupt a CPU of its own, prefers a slow one to one that takes another interrupt.
+    let after = (request.policy == Policy::Spread).then(|| follow(truth, settings.iter().copied()));
+    let taken: CpuMask = after.iter().flat_map(|after| after.nics.iter().flat_map(homes)).collect();
     for set in settings {
         let Some(nic) = set.target.nic().and_then(|name| truth.nic(name.as_str())) else { continue };
         let goes = set_of(&set.value).unwrap_or_default();
         let lands: CpuMask = irqs(truth, nic, &set.target).iter().map(|irq| irq.lands).collect();
         match set.knob.as_str() {
-            "irq_affinity" if nic.is_fixed && sees_places && !lands.is_empty() => {
+            // Ports of one function have each other's interrupts.
+            "irq_affinity"
+                if sees_places && irqs(truth, nic, &set.target).iter().any(|irq| is_fixed(irq)) =>
+            {
                 return Err(format!("{set}: no interrupt of {} can be moved", nic.name));
             }
             "irq_affinity" if sees_places && !lands.is_empty() => {
@@ -203,7 +218,8 @@ fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Resul
                 let near = node.map(|cpu| truth.of_node(cpu.node)).unwrap_or_default();
                 let free = |cpu: &CpuId| truth.cpus.iter().any(|one| one.id == *cpu && one.program < FULL);
                 let may = truth.usable().difference(&request.options.keep_clean);
-                let fast = may.intersection(&near).difference(&slow).difference(&truth.full);
+                let fast =
+                    may.intersection(&near).difference(&slow).difference(&truth.full).difference(&taken);
                 let some_fast = has_fast && fast.iter().any(|cpu| free(&cpu));
                 if some_fast && goes.difference(&slow).is_empty() && lands.intersection(&slow).is_empty() {
                     return Err(format!("{set}: leaves a fast CPU for a slow one"));
@@ -220,6 +236,11 @@ fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Resul
         }
     }
     Ok(())
+}
+
+/// CPUs where the packets of an interface arrive.
+fn homes(nic: &Nic) -> impl Iterator<Item = CpuId> {
+    nic.rx.iter().filter_map(|queue| nic.home(queue))
 }
 
 /// True if the mask or the interrupts are as this setting wants them.
@@ -261,16 +282,16 @@ fn leaves_node(
         let own = truth.cpus.iter().find(|one| one.id == *cpu).and_then(|one| one.capacity);
         own.zip(fastest).is_some_and(|(own, fastest)| f64::from(own) < 0.8 * f64::from(fastest))
     };
-    let with_time: CpuMask = local.iter().filter(|cpu| !is_full(cpu) && !is_slow(cpu)).collect();
-    let local = if with_time.is_empty() { local } else { with_time };
+    let or_all = |some: CpuMask, all: CpuMask| if some.is_empty() { all } else { some };
+    let local = or_all(local.iter().filter(|cpu| !is_full(cpu)).collect(), local);
+    let local = or_all(local.iter().filter(|cpu| !is_slow(cpu)).collect(), local);
     let Some(nic) = set.target.nic().and_then(|name| truth.nic(name.as_str())) else { return Ok(()) };
     let was = irqs(truth, nic, &set.target).iter().map(|irq| irq.lands).collect::<CpuMask>();
     let goes = set_of(&set.value).unwrap_or_default();
     let was_local = !was.is_empty() && was.difference(&truth.of_node(node)).is_empty();
     let time: f64 = truth.nics.iter().map(|nic| nic.packets() * truth.cost).sum();
-    // What comes from other network namespaces takes time there, too.
-    let foreign = truth.foreign.iter().filter(|foreign| local.contains(foreign.irq.lands));
-    let time = time + foreign.map(|foreign| foreign.packets * truth.cost).sum::<f64>();
+    // What comes from other network namespaces takes time there, too; elsewhere it may be taken for the price of packets.
+    let time = time + truth.foreign.iter().map(|foreign| foreign.packets * truth.cost).sum::<f64>();
     // Where packets are handed on, they take a little longer.
     let is_crowded = time * (KEPT + HANDED) > (ROOM - ROUNDED) * local.len() as f64;
     let is_asked = request.policy == Policy::Isolate || !request.options.keep_clean.is_empty();
@@ -393,7 +414,7 @@ fn helps(truth: &Truth, after: &Truth, request: &Request, plan: &Plan) -> Result
     let (usable, work, then) = (truth.usable(), truth.work(), after.work());
     let is_other = request.policy != Policy::Spread || !request.options.keep_clean.is_empty();
     let mut masks = truth.nics.iter().flat_map(|nic| &nic.rx).map(|queue| &queue.rps);
-    let mut homes = truth.nics.iter().flat_map(|nic| nic.rx.iter().filter_map(|queue| nic.home(queue)));
+    let mut homes = truth.nics.iter().flat_map(homes);
     // CPUs that may not receive are left at any cost.
     let is_left =
         masks.any(|mask| !mask.difference(&usable).is_empty()) || homes.any(|cpu| !usable.contains(cpu));
@@ -481,9 +502,15 @@ const ABOUT_VALUES: [&str; 8] = [
     "xps-mismatch",
 ];
 
-fn avoidable(before: &[Finding], then: &Seen, request: &Request) -> Result<(), String> {
+fn avoidable(before: &[Finding], then: &Seen, request: &Request, plan: &Plan) -> Result<(), String> {
+    let moves = |finding: &Finding| {
+        let mut settings = plan.settings.iter().filter(|planned| planned.set.knob != "rps");
+        settings.any(|planned| planned.set.target.nic() == finding.nic.as_ref())
+    };
     let about = |findings: &[Finding]| -> Vec<String> {
         let about = findings.iter().filter(|finding| ABOUT_VALUES.contains(&finding.id.as_str()));
+        // Of interrupts that stay where they were, only the load of their CPUs is new.
+        let about = about.filter(|finding| finding.id != "irq-on-wrong-node" || moves(finding));
         about.map(|finding| format!("{}: {}", finding.id, finding.title)).collect()
     };
     let (was, is) = (about(before), about(&doctor(&then.model, &then.rates, "").findings));

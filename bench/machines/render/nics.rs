@@ -22,10 +22,12 @@ pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
     host.with_list("sys/class/net", devices.chain(uppers).chain(veths).chain(others).collect())
 }
 
-/// Members of interfaces and the parents of VLANs, which sysfs shows without netlink.
+/// Kinds and members of interfaces and the parents of VLANs, which sysfs shows without netlink.
 fn ties(mut host: RecordedHost, truth: &Truth) -> RecordedHost {
     for upper in &truth.uppers {
         let of = &upper.name;
+        let kind = format!("DEVTYPE={}\nINTERFACE={of}\nIFINDEX={}\n", upper.kind, upper.ifindex);
+        host = host.with(&format!("sys/class/net/{of}/uevent"), kind);
         for lower in &upper.lower {
             let base = format!("sys/class/net/{of}/lower_{lower}");
             host = host.with_link(&base, &format!("../{lower}"));

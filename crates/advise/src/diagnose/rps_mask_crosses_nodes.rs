@@ -1,5 +1,7 @@
 //! RPS hands packets to CPUs outside the interrupt's node, though the readers are not there.
 
+use std::collections::BTreeSet;
+
 use super::figures::Evidence;
 use super::places::{Loaded, loaded, loaded_of, mean, node, of_node, same_on, worst};
 use super::{Check, Finding, Rule, Severity};
@@ -28,7 +30,8 @@ pub(super) const RULE: Rule = Rule {
     silent: "a node is unknown, processes run mostly on the far CPUs (then the readers are there), the \
              near CPUs all take interrupts of interfaces with traffic, are fewer than the busy ones of these or are full of receive \
              work, the interrupt is outside the device's node \
-             (irq-on-wrong-node), or the packets there may come from `lo`",
+             (irq-on-wrong-node), one mask is for queues whose interrupts land on several nodes, or the packets there may come \
+             from `lo`",
     evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask \
                and its CPUs on other nodes",
     cause: "The packet and its buffer are in the interrupt's node; a CPU of another node fetches both over \
@@ -43,6 +46,11 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
     // Most of thousands of interfaces have none; the others are compared with all queues of the machine.
     if queues.is_empty() {
+        return None;
+    }
+    // One mask for all of them is near some at most.
+    let nodes: BTreeSet<Option<u32>> = queues.iter().map(|queue| node(model, queue.cpu)).collect();
+    if nic.is_steered_by_first() && nodes.len() > 1 {
         return None;
     }
     let all = loaded(model, rates);
@@ -132,6 +140,13 @@ mod tests {
         let three = Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2]).traffic("eth0", 2.7e5);
         let three = three.each("0-2", |sketch, cpu| sketch.receives(cpu, 0.6, 9e4)).rps("eth0", "4-7");
         three.silent(&RULE, "one CPU is left for three");
+        let one_mask = |driver: &str| {
+            let host =
+                Sketch::new(8).nodes(2).device("eth0", &[0, 4]).driver("eth0", driver).traffic("eth0", 1.8e5);
+            host.each("0,4", |host, cpu| host.receives(cpu, 0.6, 9e4)).rps("eth0", "1-2").all_work("0-7", 0.3)
+        };
+        one_mask("xen_netfront").silent(&RULE, "it is for queues of both nodes");
+        assert_eq!(one_mask("igb").findings(&RULE).len(), 1, "rx-1 has its own");
         let unknown = host("0-15,17-31").tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
         unknown.silent(&RULE, "nodes are not known");
         let one = Sketch::new(32).device("eth0", &[16]).traffic("eth0", 9e4).receives(16, 0.6, 9e4);
