@@ -96,7 +96,8 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
         let near = clear.or_else(|| free_near(draft, irq.from, &avoided));
         // Those on CPUs to be kept clean leave at any cost: failing all else, to CPUs that take others, in turn.
         let anywhere = || {
-            let free = draft.topology.in_order().find(|cpu| !taken.contains(*cpu));
+            let without = |cpus: &CpuMask| draft.topology.in_order().find(|cpu| !cpus.contains(*cpu));
+            let free = without(&avoided).or_else(|| without(&taken));
             free.or_else(|| draft.topology.in_order().nth(moves.len() % draft.topology.usable.len()))
         };
         match near.or_else(|| is_clean(draft, &irq).then(anywhere).flatten()) {

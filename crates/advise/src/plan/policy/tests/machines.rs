@@ -409,6 +409,20 @@ fn interrupts_that_left_a_busy_node_stay_while_it_would_be_nearly_as_busy() {
     assert_eq!(moved([0, 0, 0], 0.8), ["eth0/rx-1 = 4", "eth0/rx-2 = 6"]);
 }
 
+/// An interrupt that had to leave its CPU went to a slow core of the next node, and fast ones were free there.
+#[test]
+fn what_leaves_a_node_goes_to_fast_cores_first() {
+    let host = Sketch::new(4).nodes(2).device("eth0", &[0, 1]).traffic("eth0", 2e4).tune(|model| {
+        for (cpu, capacity) in model.cpus.iter_mut().zip([1024, 1024, 530, 1024]) {
+            cpu.capacity = Some(capacity);
+        }
+    });
+    let options = Options { keep_clean: cpus("0"), ..of_nics(&["eth0"]) };
+    let plan =
+        planned(Policy::Spread, &host.receives(0, 0.1, 1e4).receives(1, 0.1, 1e4).build(), &options).plan;
+    assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 3"]);
+}
+
 /// A quiet interface on the wrong node is no reason to leave the hot one alone.
 #[test]
 fn masks_may_make_it_matter_where_another_interface_is() {
