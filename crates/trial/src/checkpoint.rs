@@ -1,14 +1,15 @@
 //! A later look at a trial whose change stayed: are its settings still set, and does the effect still hold?
 //!
 //! It compares the primary metric now with the slots of both arms then. Nothing is randomised between then and now, so
-//! whatever else has changed is in the difference: a checkpoint can contradict a trial, and proves nothing alone.
+//! whatever else has changed is in the difference: a checkpoint can contradict a trial, and proves nothing alone. Slots in a
+//! row are of one moment of the machine, and count as the fewer independent ones that their autocorrelation leaves.
 
 use serde::{Deserialize, Serialize};
 
 use super::record::{Call, Effect, TrialRecord};
 use rxlab_base::units::rfc3339;
 use rxlab_stats::design::Arm;
-use rxlab_stats::interval::{Interval, welch};
+use rxlab_stats::interval::{Interval, welch_serial};
 
 /// Error of an interval.
 const ERROR: f64 = 0.05;
@@ -63,7 +64,7 @@ impl Checkpoint {
     pub fn new(record: &TrialRecord, values: Vec<f64>, drifted: Vec<String>) -> Self {
         let now = logs(values.iter().copied());
         let primary = record.metrics.first().map_or("", |primary| &primary.name);
-        let from = |arm| welch(&logs(record.values(primary, arm)), &now, ERROR);
+        let from = |arm| welch_serial(&logs(record.values(primary, arm)), &now, ERROR);
         let (from_a, from_b) = (from(Arm::A), from(Arm::B));
         let state = match from_a {
             _ if !drifted.is_empty() => State::NotSet,
@@ -134,10 +135,12 @@ fn logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::{Checkpoint, State, state, still_none};
+    use crate::analysis::analyse;
     use crate::record::{Effect, Slot, TrialRecord};
     use crate::simulate;
     use rxlab_stats::design::{Arm, Phase};
     use rxlab_stats::interval::Interval;
+    use rxlab_stats::noise::Noise;
 
     #[test]
     fn an_effect_holds_is_gone_or_is_open() {
@@ -170,24 +173,51 @@ mod tests {
         assert_eq!(now(0.2, 0.3), State::Unclear);
     }
 
-    /// A trial of two pairs whose arm B is 20 % above arm A.
-    fn record() -> TrialRecord {
-        let slots = [(0, Arm::A, 100.0), (0, Arm::B, 120.0), (1, Arm::A, 101.0), (1, Arm::B, 121.0)];
+    /// A trial of pairs with these values, whose arm B is 20 % above arm A.
+    fn record(values: &[f64]) -> TrialRecord {
         let slot =
-            |(pair, arm, value)| Slot::sample((Phase::Comparison, pair, 0, arm), &[("throughput", value)]);
+            |pair, arm, value| Slot::sample((Phase::Comparison, pair, 0, arm), &[("throughput", value)]);
+        let pair =
+            |(pair, value): (usize, &f64)| [slot(pair, Arm::A, *value), slot(pair, Arm::B, 1.2 * value)];
+        let slots = values.iter().enumerate().flat_map(pair).collect();
         let started = "2026-11-22T10:00:00Z".to_owned();
-        TrialRecord { started, slots: slots.map(slot).to_vec(), ..simulate::record() }
+        let mut record = TrialRecord { started, slots, ..simulate::record() };
+        record.analysis = Some(analyse(&record));
+        record
     }
+
+    const QUIET: [f64; 10] = [100.0, 101.0, 100.0, 100.0, 101.0, 101.0, 100.0, 101.0, 100.0, 101.0];
 
     #[test]
     fn now_is_compared_with_both_arms() {
-        let checkpoint = Checkpoint::new(&record(), vec![120.0, 121.0], Vec::new());
+        let now = QUIET.map(|value| 1.2 * value).to_vec();
+        let checkpoint = Checkpoint::new(&record(&QUIET), now.clone(), Vec::new());
         let (a, b) = (checkpoint.from_a.expect("measured"), checkpoint.from_b.expect("measured"));
-        assert!((a.mid - 0.199).abs() < 0.001 && b.mid.abs() < 1e-12, "{a:?} {b:?}");
-        assert!(checkpoint.after_s(&record()).is_some_and(|after| after > 0.0));
-        let drifted = Checkpoint::new(&record(), vec![120.0, 121.0], vec!["rps eth0/rx-0 = 0".to_owned()]);
+        assert!((a.mid - 0.2).abs() < 0.001 && b.mid.abs() < 1e-12, "{a:?} {b:?}");
+        assert!(checkpoint.after_s(&record(&QUIET)).is_some_and(|after| after > 0.0));
+        let drifted = Checkpoint::new(&record(&QUIET), now, vec!["rps eth0/rx-0 = 0".to_owned()]);
         assert_eq!(drifted.state, State::NotSet);
-        let without = Checkpoint::new(&record(), vec![0.0, 121.0], Vec::new());
+        let without = Checkpoint::new(&record(&QUIET), vec![0.0; 10], Vec::new());
         assert_eq!((without.state, without.from_a), (State::Unclear, None));
+        let few = Checkpoint::new(&record(&QUIET), vec![120.0; 5], Vec::new());
+        assert_eq!(
+            (few.state, few.from_a),
+            (State::Unclear, None),
+            "too few to see whether they depend on each other"
+        );
+    }
+
+    /// Nothing is left of an effect of 20 %; the machine has two states 40 % apart, which last for eight slots. By Welch's test of
+    /// ten slots in a row the effect held in 80 of 400.
+    #[test]
+    fn slots_of_one_state_are_no_proof() {
+        let states = Noise { states: 0.2, dwell_slots: 8.0, ..Noise::white(0.01) };
+        let holds = |seed: &u64| {
+            let then = record(&states.values(*seed, 40));
+            let now = states.values(seed + 10_000, 10);
+            Checkpoint::new(&then, now, Vec::new()).state == State::Holds
+        };
+        let wrong = (0..400).filter(holds).count();
+        assert!(wrong <= 40, "{wrong} of 400");
     }
 }
