@@ -1,6 +1,6 @@
 //! Remarks on facts that did not become the verdict. The report has the verdict's own sentence.
 
-use crate::record::{Call, Effect, MetricResult, Verdict};
+use crate::record::{Call, MetricResult, Verdict};
 use rxlab_base::number::plural;
 
 /// Remark on an outranked claim: the fact, without the conclusion
@@ -47,22 +47,7 @@ pub(super) fn measured(role: &str, result: &MetricResult) -> Option<String> {
         Call::Inconclusive | Call::Unmeasured => "undecided",
     };
     let pairs = plural(result.pairs, "pair");
-    Some(format!("{role}{} {} after {pairs}, {what}.", result.metric.title, change(effect)))
-}
-
-/// `+12.3 % (+10.1 % to +14.6 %)`.
-fn change(effect: &Effect) -> String {
-    if effect.high.is_finite() {
-        format!("{} ({} to {})", signed(effect.mid), signed(effect.low), signed(effect.high))
-    } else {
-        format!("{} (no bounds yet)", signed(effect.mid))
-    }
-}
-
-fn signed(ratio: f64) -> String {
-    // A change that rounds to zero has no sign.
-    let rounded = (ratio * 1000.0).round() / 10.0;
-    if rounded == 0.0 { "0.0 %".to_owned() } else { format!("{rounded:+.1} %") }
+    Some(format!("{role}{} {} after {pairs}, {what}.", result.metric.title, effect.in_words()))
 }
 
 /// Without a trailing `.0`, as people write margins.
@@ -72,13 +57,11 @@ fn percent(ratio: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{aside, percent, signed};
+    use super::{aside, percent};
     use crate::record::Verdict;
 
     #[test]
-    fn rounding_leaves_no_minus_zero() {
-        assert_eq!(signed(-0.0001), "0.0 %");
-        assert_eq!(signed(-0.5), "-50.0 %");
+    fn a_share_has_no_trailing_zero() {
         assert_eq!(percent(0.03), "3 %");
         assert_eq!(percent(0.125), "12.5 %");
     }

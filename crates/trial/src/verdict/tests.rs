@@ -152,10 +152,7 @@ fn what_is_outranked_is_still_said() {
     let ranking = rank(&primary(Call::NoEffect), MARGIN, &around);
     assert_eq!(name(&ranking.verdict), "client_limited");
     let last = ranking.notes.last().expect("notes");
-    assert_eq!(
-        last,
-        "Primary metric: throughput 0.0 % (-1.0 % to +1.0 %) after 20 pairs, within the margin."
-    );
+    assert_eq!(last, "Primary metric: throughput 0.0 % [-1.0, +1.0] after 20 pairs, within the margin.");
 }
 
 #[test]
@@ -163,7 +160,7 @@ fn a_guard_still_shows_what_was_measured() {
     let ending = Ending { guard: Some("drops".into()), ..Ending::default() };
     let around = Circumstances { ending, ..Circumstances::default() };
     let notes = rank(&primary(Call::Helps), MARGIN, &around).notes;
-    assert_eq!(notes, ["Primary metric: throughput +10.0 % (+8.0 % to +12.0 %) after 20 pairs, better."]);
+    assert_eq!(notes, ["Primary metric: throughput +10 % [+8, +12] after 20 pairs, better."]);
 }
 
 #[test]
