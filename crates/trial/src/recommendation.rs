@@ -94,11 +94,13 @@ impl Recommendation {
                 Some(format!("{} --pairs {pairs_needed}", again()))
             }
             (Advice::MeasureLonger, Some(Verdict::Helps | Verdict::SpreadsOnly { .. })) => {
-                Some(format!("{} --pairs {}", again(), MORE * record.max_pairs))
+                Some(format!("{} --min-pairs {}", again(), more_pairs(record)))
             }
             (Advice::MeasureLonger, _) => Some(format!("{program} trial resume {}", sh::word(&record.id))),
             // The same comparison again would prove no more.
             (Advice::MeasureAgain, Some(Verdict::Unproven { .. })) => None,
+            // As it was, it would end the same.
+            (Advice::MeasureAgain, Some(Verdict::Inconclusive { .. })) if comes_late(record) => None,
             (Advice::MeasureAgain, Some(Verdict::Inconclusive { pairs_needed, .. }))
                 if record.idle_slots().is_none() && seconds_of(record, *pairs_needed) > WORTH_S =>
             {
@@ -120,12 +122,24 @@ impl Recommendation {
 /// Longest trial that is advised, seconds: machines and traffic change, and other ways decide sooner.
 const WORTH_S: f64 = 3600.0;
 
-/// A trial whose effect is shown and whose harm is not excluded is repeated with so many times its pairs.
-const MORE: usize = 2;
+/// True if the primary metric shows an effect that nothing is concluded from, since most of it comes in the next slot.
+fn comes_late(record: &TrialRecord) -> bool {
+    let primary = record.analysis.as_ref().and_then(|analysis| analysis.metrics.first());
+    primary.is_some_and(|primary| {
+        let excludes_zero = primary.effect.is_some_and(|effect| effect.low > 0.0 || effect.high < 0.0);
+        primary.call == Call::Inconclusive && excludes_zero
+    })
+}
+
+/// Pairs of a repetition of a trial whose effect is shown and whose harm is not excluded: it would decide for the effect as
+/// soon again if it could.
+fn more_pairs(record: &TrialRecord) -> usize {
+    2 * record.analysis.as_ref().map_or(record.max_pairs, |analysis| analysis.pairs)
+}
 
 /// How long that takes, as a sentence after another.
 fn longer(record: &TrialRecord) -> String {
-    let pairs = MORE * record.max_pairs;
+    let pairs = more_pairs(record);
     format!(" {} take {}.", number::plural(pairs, "pair"), number::about(seconds_of(record, pairs)))
 }
 
@@ -187,6 +201,9 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
             if metrics.first().is_some_and(|primary| primary.call == Call::Unmeasured) =>
         {
             (MeasureAgain, "With another primary metric: this one could not be judged.".to_owned())
+        }
+        Verdict::Inconclusive { .. } if comes_late(record) => {
+            (MeasureAgain, "With a longer washout: the effect lasts into the next slot.".to_owned())
         }
         Verdict::Inconclusive { pairs_needed, .. } => {
             let (seconds, pairs) = (seconds_of(record, *pairs_needed), number::plural(*pairs_needed, "pair"));

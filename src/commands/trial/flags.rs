@@ -24,9 +24,9 @@ use rxlab_trial::spec::{
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The specification (TOML); docs/trials.md describes it
-    #[arg(value_name = "SPEC", conflicts_with_all = ["flags", "load_flags", "pairs", "budget"])]
+    #[arg(value_name = "SPEC", conflicts_with_all = ["flags", "load_flags", "pairs", "min_pairs", "budget"])]
     pub(super) spec: Option<PathBuf>,
-    /// Repeat the trial of this id (see `rxlab trial list`) with a new seed; --pairs gives it more pairs
+    /// Repeat the trial of this id (see `rxlab trial list`) with a new seed; --pairs and --min-pairs give it more pairs
     #[arg(long, value_name = "ID", conflicts_with_all = ["flags", "load_flags", "budget", "spec"])]
     pub(super) again: Option<String>,
     /// Sample for 20 s, print how long the trial would take, and change nothing
@@ -35,6 +35,9 @@ pub(super) struct Args {
     /// Pairs after which the trial ends undecided [default: 40, up to 100 if shorter slots are chosen]
     #[arg(long, value_name = "N")]
     pub(super) pairs: Option<usize>,
+    /// Pairs before the trial may stop early [default: 9]
+    #[arg(long, value_name = "N")]
+    pub(super) min_pairs: Option<usize>,
     #[command(flatten)]
     flags: Flags,
     #[command(flatten)]
@@ -76,9 +79,6 @@ struct Flags {
     /// Name of the trial, one word [default: that of its plan, or `trial`]
     #[arg(long, value_name = "WORD")]
     name: Option<String>,
-    /// Pairs before the trial may stop early
-    #[arg(long, value_name = "N", default_value_t = looks::FIRST)]
-    min_pairs: usize,
     /// A/A pairs (nothing is flipped) before the others, to check the method on this machine
     #[arg(long, value_name = "N", default_value_t = 0)]
     calibration: usize,
@@ -216,7 +216,7 @@ pub(super) fn from_flags(global: &Global, args: &Args) -> Result<Spec> {
             kind: if flags.search.is_some() { Kind::Search } else { Kind::Pairs },
             seed: flags.seed,
             pairs: args.pairs,
-            min_pairs: flags.min_pairs.min(args.pairs.unwrap_or(looks::PAIRS)),
+            min_pairs: args.min_pairs.unwrap_or(looks::FIRST).min(args.pairs.unwrap_or(looks::PAIRS)),
             calibration: flags.calibration,
             margin: flags.margin,
             washout: Seconds(flags.washout),

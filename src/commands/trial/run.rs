@@ -14,7 +14,7 @@ use rxlab_trial::store::TrialDir;
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     let mut spec = match (&args.again, &args.spec) {
-        (Some(id), _) => again(global, id, args.pairs)?,
+        (Some(id), _) => again(global, id, args)?,
         (None, Some(path)) => Spec::parse(&files::read("specification", path)?)
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
         (None, None) => from_flags(global, args)?,
@@ -47,14 +47,21 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     }
 }
 
-/// Returns the specification of an earlier trial, with a new seed, and with `pairs` pairs if given.
-fn again(global: &Global, id: &str, pairs: Option<usize>) -> Result<Spec> {
+/// Returns the specification of an earlier trial, with a new seed, and with the pairs of `args` if given.
+fn again(global: &Global, id: &str, args: &Args) -> Result<Spec> {
     let dir = TrialDir::open(&global.state_dir, id)?;
     let mut spec = dir.spec()?;
     spec.design.seed = None;
-    if let Some(pairs) = pairs {
+    if let Some(pairs) = args.pairs {
         spec.design.pairs = Some(pairs);
         spec.design.min_pairs = spec.design.min_pairs.min(pairs);
+    }
+    if let Some(fewest) = args.min_pairs {
+        spec.design.min_pairs = fewest;
+        // The end of the earlier trial, in pairs or in time, may come too soon for that.
+        if args.pairs.is_none() && spec.design.pairs() < fewest {
+            (spec.design.pairs, spec.design.time) = (Some(fewest), None);
+        }
     }
     spec.check().map_err(CommandError::usage)?;
     Ok(spec)

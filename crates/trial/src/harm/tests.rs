@@ -147,6 +147,9 @@ fn a_few_errors_where_there_were_none_are_measured_longer() {
         reason.starts_with("App_errors in 2 of 20 slots with the change and in none without it"),
         "{reason}"
     );
+    // More pairs at most would not keep it from deciding for the throughput as soon as before.
+    let command = Recommendation::new(&record, "rxlab").command;
+    assert!(command.is_some_and(|command| command.ends_with(" --min-pairs 40")));
 }
 
 /// Half of B's slots once had no p99, and the others showed -50 %.
