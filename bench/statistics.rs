@@ -1,17 +1,18 @@
-//! Prints the tables of `docs/statistics.md`, and that of adjusted live traffic in `docs/trials.md`:
-//! `cargo run --release --example statistics [RUNS]`.
+//! Prints the tables of `docs/statistics.md`, and that of adjusted live traffic in `docs/trials.md`, or those from a number on:
+//! `cargo run --release --example statistics [RUNS [TABLE]]`.
 
 #![allow(clippy::disallowed_methods)] // Prints.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use rxlab_trial::simulate::live;
 use rxlab_trial::simulate::table::{RUNS, false_positives, operating};
 use rxlab_trial::simulate::whole::whole;
+use rxlab_trial::simulate::{families, live};
 
 fn main() -> ExitCode {
-    match print(std::env::args().nth(1).map_or(RUNS, |text| text.parse().expect("a number"))) {
+    let number = |place: usize| std::env::args().nth(place).map(|text| text.parse().expect("a number"));
+    match print(number(1).unwrap_or(RUNS), number(2).unwrap_or(1)) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -22,10 +23,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn print(runs: usize) -> io::Result<()> {
+fn print(runs: usize, from: usize) -> io::Result<()> {
+    let tables: [fn(usize) -> String; 6] = [
+        false_positives,
+        |runs| operating(runs, usize::MAX),
+        |runs| whole(runs, usize::MAX),
+        live::table,
+        families::wrong,
+        families::lasting,
+    ];
     let mut out = io::stdout().lock();
-    writeln!(out, "{runs} runs per row\n\n{}", false_positives(runs))?;
-    writeln!(out, "{}", operating(runs, usize::MAX))?;
-    writeln!(out, "{}", whole(runs, usize::MAX))?;
-    write!(out, "{}", live::table(runs))
+    writeln!(out, "{runs} runs per row")?;
+    tables.iter().skip(from.saturating_sub(1)).try_for_each(|table| write!(out, "\n{}", table(runs)))
 }

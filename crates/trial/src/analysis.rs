@@ -36,25 +36,42 @@ pub fn analyse(record: &TrialRecord) -> Analysis {
     let monitor = Monitor::new(record);
     let look = monitor.look_at(samples.first().map_or(0, |primary| primary.d.len()));
     let paired = || samples.iter().zip(shares(&samples, look));
-    let metrics: Vec<MetricResult> = match record.design {
+    let mut metrics: Vec<MetricResult> = match record.design {
         Kind::BeforeAfter => record.metrics.iter().map(|metric| halves::result(record, metric)).collect(),
         _ => paired().map(|(sample, share)| sample.result(&monitor, look, share)).collect(),
     };
+    let primary = samples.first().filter(|_| record.design == Kind::Pairs);
+    let carried = primary.and_then(|primary| notes::carry_over(primary, &record.slots));
+    if let Some((result, carried)) = metrics.first_mut().zip(carried.as_ref())
+        && carried.refutes(result.call)
+    {
+        result.call = Call::Inconclusive;
+    }
     let undecidable = Verdict::Inconclusive { detectable: f64::INFINITY, pairs_needed: record.max_pairs };
     let verdict = metrics.first().map_or(undecidable, |primary| metric_verdict(primary, record.margin));
     Analysis {
         verdict,
         pairs: pairs.len(),
         voids: record.slots.iter().filter(|slot| slot.void.is_some()).count(),
-        notes: notes::all(record, pairs.len(), &samples),
+        notes: notes::all(record, pairs.len(), &samples, carried.as_ref()),
         metrics,
     }
 }
 
+/// Slots below this length are short: an effect may last longer than them.
+const SHORT_S: f64 = 0.5;
+
 /// The decision on the primary metric so far; `None` to run another pair.
 pub fn primary_decision(record: &TrialRecord, monitor: &Monitor) -> Option<(Call, Effect)> {
     let pairs = valid_pairs(&record.slots, Phase::Comparison);
-    monitor.look(Sample::new(record.metrics.first()?, &pairs).ratios())
+    let primary = Sample::new(record.metrics.first()?, &pairs);
+    let (call, effect) = monitor.look(primary.ratios())?;
+    let is_early = primary.d.len() < record.max_pairs && matches!(call, Call::Helps | Call::Hurts);
+    // In short slots, an effect that lasts can show with the other sign. Waiting only takes claims back.
+    let waits = is_early && record.measure_s < SHORT_S && {
+        notes::carry_over(&primary, &record.slots).is_none_or(|carried| carried.is_suspect())
+    };
+    (!waits).then_some((call, effect))
 }
 
 /// The noise from the calibration slots; `None` with fewer than two pairs that have the primary

@@ -200,27 +200,15 @@ impl Contrast {
     }
 }
 
-/// Twenty blocks of a machine that drifts, in which cell `c` is `effects[c]` above the baseline (0.03 = 3 %).
-#[cfg(test)]
-pub(super) fn simulated_blocks(seed: u64, effects: &[f64]) -> Vec<Vec<f64>> {
-    let values = rxlab_stats::noise::Noise::drifting().values(seed, 20 * effects.len());
-    let one = |(number, slots): (usize, &[f64])| {
-        let mut cells = vec![0.0; effects.len()];
-        for (cell, value) in rxlab_stats::design::block(seed, number, effects.len()).into_iter().zip(slots) {
-            cells[cell] = value * (1.0 + effects[cell]);
-        }
-        cells
-    };
-    values.chunks_exact(effects.len()).enumerate().map(one).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Factorial, analyse, simulated_blocks};
+    use super::{Factorial, analyse};
     use crate::record::{Better, Call};
+    use crate::simulate::families::blocks;
+    use rxlab_stats::noise::Noise;
 
     fn simulated(seed: u64, effects: &[f64]) -> Factorial {
-        analyse(&simulated_blocks(seed, effects), 0.03, Better::Higher)
+        analyse(&blocks(&Noise::drifting(), seed, effects), 0.03, Better::Higher)
     }
 
     fn count(effects: &[f64], is: impl Fn(&Factorial) -> bool) -> usize {

@@ -86,7 +86,6 @@ pub struct Slot {
     pub void: Option<String>,
 }
 
-#[cfg(any(test, feature = "testing"))]
 impl Slot {
     /// A slot of a second that counts, by its phase, pair, position and arm.
     pub fn sample((phase, pair, position, arm): (Phase, usize, u8, Arm), values: &[(&str, f64)]) -> Self {

@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod bench;
+pub mod families;
 pub mod live;
 pub mod table;
 pub mod whole;

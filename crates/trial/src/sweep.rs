@@ -43,11 +43,12 @@ pub fn analyse(blocks: &[Vec<f64>], margin: f64, better: Better) -> Sweep {
 #[cfg(test)]
 mod tests {
     use super::{Sweep, analyse};
-    use crate::factorial::simulated_blocks;
     use crate::record::{Better, Call};
+    use crate::simulate::families::blocks;
+    use rxlab_stats::noise::Noise;
 
     fn swept(seed: u64, effects: &[f64]) -> Sweep {
-        analyse(&simulated_blocks(seed, effects), 0.03, Better::Higher)
+        analyse(&blocks(&Noise::drifting(), seed, effects), 0.03, Better::Higher)
     }
 
     /// Two cores add 60 %, four 40 % more, eight nothing: the curve bends at the second level.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Sample;
 use crate::metrics;
-use crate::record::{Calibration, Slot, TrialRecord};
+use crate::record::{Calibration, Call, Slot, TrialRecord};
 use crate::spec::Kind;
 use rxlab_stats::design::{Arm, Phase};
 use rxlab_stats::interval::t_quantile;
@@ -19,17 +19,23 @@ pub const SOUND_REJECTIONS: std::ops::RangeInclusive<f64> = 0.03..=0.07;
 const LAG1_ERRORS: f64 = 2.6;
 
 /// Fewest pairs on each side of a comparison by the arm that ran before them.
-const ENOUGH_EACH: usize = 4;
+const ENOUGH_EACH: usize = 2;
 
 /// With fewer pairs, a calibration's shape figures are chance.
 const ENOUGH_PAIRS: usize = 10;
 
 /// All remarks on a record and its samples, primary first.
-pub(super) fn all(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<String> {
+pub(super) fn all(
+    record: &TrialRecord,
+    pairs: usize,
+    samples: &[Sample],
+    carried: Option<&CarryOver>,
+) -> Vec<String> {
     let mut notes: Vec<String> = record.calibration.as_ref().and_then(calibration_note).into_iter().collect();
     let primary = samples.first().filter(|_| record.design == Kind::Pairs);
     notes.extend(primary.and_then(drifting_effect));
-    notes.extend(primary.and_then(|primary| carry_over(primary, &record.slots)));
+    let scale = primary.map_or(Scale::LogRatio, |primary| primary.ratios().scale);
+    notes.extend(carried.filter(|carried| carried.is_shown()).map(|carried| carried.note(scale)));
     notes.extend(samples.iter().flat_map(|sample| gaps(sample, pairs, record.margin)));
     notes.extend(samples.iter().filter_map(|sample| bounds(sample, record)));
     notes.extend(samples.first().and_then(moved));
@@ -59,10 +65,67 @@ fn drifting_effect(primary: &Sample) -> Option<String> {
     ))
 }
 
+/// What the coins say about an effect that lasts into the next slot.
+pub(super) struct CarryOver {
+    /// Mean change of pairs that begin with the arm that ran before them.
+    same: f64,
+    /// The same of the others.
+    other: f64,
+    /// Mean change of all.
+    mean: f64,
+    /// Standard error of the difference of `same` and `other`.
+    error: f64,
+    /// Degrees of freedom of the error.
+    freedom: f64,
+}
+
+impl CarryOver {
+    fn difference(&self) -> f64 {
+        self.same - self.other
+    }
+
+    /// True if the two kinds of pairs differ: a t-test at 1 %.
+    pub(super) fn is_shown(&self) -> bool {
+        // Means of equal values differ by their rounding.
+        self.difference().abs() > (t_quantile(0.995, self.freedom) * self.error).max(1e-9)
+    }
+
+    /// True if the mean may have the other sign than the effect, of which half or more comes in the next slot.
+    fn is_turned(&self) -> bool {
+        self.difference() * self.mean < 0.0 || self.same * self.other <= 0.0
+    }
+
+    /// True if `call` does not follow from the pairs: they lack a part of the effect, or show it with the other sign.
+    pub(super) fn refutes(&self, call: Call) -> bool {
+        self.is_shown() && (self.is_turned() || matches!(call, Call::NoEffect | Call::Negligible))
+    }
+
+    /// True if more pairs are needed to tell whether the effect has the sign of the mean: against it by a t-test at 15 %.
+    pub(super) fn is_suspect(&self) -> bool {
+        let against = -self.difference() * self.mean.signum();
+        !self.is_shown() && against > t_quantile(0.85, self.freedom) * self.error
+    }
+
+    fn note(&self, scale: Scale) -> String {
+        let percent = |mean: f64| 100.0 * scale.log_ratio(mean).exp_m1();
+        let follows = if self.is_turned() {
+            "Its sign is uncertain, so nothing is concluded"
+        } else {
+            "It is larger than shown"
+        };
+        format!(
+            "The effect lasts into the next slot: {:+.1} % in pairs that begin with the arm that ran before, {:+.1} % in \
+             the others. {follows}; make the washout longer.",
+            percent(self.same),
+            percent(self.other)
+        )
+    }
+}
+
 /// An effect that lasts into the next slot makes the other arm's slots look like it. The second slot of a pair always
-/// follows the other arm. The coins decide whether the first one does too: such pairs then show a smaller effect than
-/// those that begin with the arm that ran last. A t-test of the two kinds is wrong in 1 %.
-fn carry_over(primary: &Sample, slots: &[Slot]) -> Option<String> {
+/// follows the other arm. The coins decide whether the first one does too: if a part c of the effect lasts, such pairs show
+/// 1 - 2 c of it, and those that begin with the arm that ran last 1 - c. `None` with too few of either kind.
+pub(super) fn carry_over(primary: &Sample, slots: &[Slot]) -> Option<CarryOver> {
     let (mut same, mut other) = (Vec::new(), Vec::new());
     for (number, d) in primary.numbers.iter().zip(&primary.d) {
         let is_first = |slot: &Slot| {
@@ -78,20 +141,11 @@ fn carry_over(primary: &Sample, slots: &[Slot]) -> Option<String> {
     }
     let squares = (n - 1) as f64 * sd(&same)?.powi(2) + (m - 1) as f64 * sd(&other)?.powi(2);
     let freedom = (n + m - 2) as f64;
-    let error = (squares / freedom * (1.0 / n as f64 + 1.0 / m as f64)).sqrt();
-    let (of_same, of_other) = (mean(&same)?, mean(&other)?);
-    let lost = (of_same - of_other) * mean(&primary.d)?.signum();
-    // Means of equal values differ by their rounding.
-    let limit = (t_quantile(0.995, freedom) * error).max(1e-9);
-    let percent = |mean: f64| 100.0 * primary.ratios().scale.log_ratio(mean).exp_m1();
-    (lost > limit).then(|| {
-        format!(
-            "The effect lasts into the next slot: {:+.1} % in pairs that begin with the arm that ran before, {:+.1} % in \
-             the others. It is larger than shown; make the washout longer.",
-            percent(of_same),
-            percent(of_other)
-        )
-    })
+    // Rounding is noise too, which equal values do not show.
+    let variance = squares / freedom + primary.ratios().step.powi(2) / 6.0;
+    let error = (variance * (1.0 / n as f64 + 1.0 / m as f64)).sqrt();
+    let [same, other] = [mean(&same)?, mean(&other)?];
+    Some(CarryOver { same, other, mean: mean(&primary.d)?, error, freedom })
 }
 
 fn gaps(sample: &Sample, pairs: usize, margin: f64) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use super::{analyse, calibrate, primary_decision};
 use crate::monitor::Monitor;
+use crate::recommendation::Recommendation;
 use crate::record::{Better, Call, Metric, Slot, TrialRecord, Verdict};
 use crate::runner;
 use crate::simulate::{self, Simulated};
@@ -284,8 +285,25 @@ fn an_effect_that_lasts_into_the_next_slot_is_noted() {
         (0..60).filter(has_note).count()
     };
     let (none, some) = (noted(0.0), noted(0.25));
-    // The test is wrong in 0.5 % on this side.
+    // The test is wrong in 1 %.
     assert!(none <= 3 && some >= 54, "{none} and {some} of 60");
+}
+
+/// A change whose effect comes only in the next slot makes the pairs show half of it with the other sign: "hurts" was once
+/// the verdict of +30 %, without a note.
+#[test]
+fn an_effect_that_comes_late_concludes_nothing() {
+    let concluded = (0..60).filter(|seed| {
+        let analysis = analyse(&with_carry_over(*seed, 1.0));
+        let is_noted = analysis.notes.iter().any(|note| note.contains("Its sign is uncertain"));
+        !is_noted || !matches!(analysis.verdict, Verdict::Inconclusive { .. })
+    });
+    assert_eq!(concluded.count(), 0);
+    let mut record = with_carry_over(1, 1.0);
+    record.analysis = Some(analyse(&record));
+    let told = Recommendation::new(&record, "rxlab");
+    assert_eq!(told.sentence(), "measure again. With a longer washout: the effect lasts into the next slot.");
+    assert_eq!(told.command, None, "as it was, it would end the same");
 }
 
 /// Counts that are often 0, as of errors: pairs with a 0 were once left out, so that a change that ended all errors
@@ -304,7 +322,8 @@ fn counts_with_zeros_are_judged_without_leaving_pairs_out() {
     let wrong = (0..200).filter(|seed| {
         let analysis = counted(*seed, 1.0);
         assert_eq!(analysis.metrics[0].pairs, analysis.pairs, "no pair is left out");
-        assert!(analysis.notes[0].contains("differences of the pairs"), "{:?}", analysis.notes);
+        let is_said = analysis.notes.iter().any(|note| note.contains("differences of the pairs"));
+        assert!(is_said, "{:?}", analysis.notes);
         !matches!(analysis.verdict, Verdict::Inconclusive { .. })
     });
     assert!(wrong.count() <= 15, "5 % of 200 and chance");
