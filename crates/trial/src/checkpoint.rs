@@ -207,8 +207,7 @@ mod tests {
         );
     }
 
-    /// Nothing is left of an effect of 20 %; the machine has two states 40 % apart, which last for eight slots. By Welch's test of
-    /// ten slots in a row the effect held in 80 of 400.
+    /// Nothing is left of an effect of 20 %; the machine has two states 40 % apart, which last for eight slots.
     #[test]
     fn slots_of_one_state_are_no_proof() {
         let states = Noise { states: 0.2, dwell_slots: 8.0, ..Noise::white(0.01) };

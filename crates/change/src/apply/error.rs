@@ -33,7 +33,7 @@ pub enum ApplyError {
     #[error(
         "{target} is interrupt {irq}, which transaction {id} has set as {other}: set {other} instead, or undo {id} first"
     )]
-    OtherName { target: Target, other: Target, irq: IrqId, id: String },
+    OtherName { target: Box<Target>, other: Box<Target>, irq: IrqId, id: String },
     /// The plan names another host.
     #[error("the plan is for host {plan}, this is {here}")]
     OtherHost {

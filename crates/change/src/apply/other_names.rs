@@ -43,6 +43,7 @@ impl Sent {
             // By its own name, the journal has it.
             if let Some((other, irq)) = by_another.filter(|_| !targets.contains(&setting.target)) {
                 let (target, id) = (setting.target.clone(), id.to_owned());
+                let [target, other] = [target, other].map(Box::new);
                 return Err(ApplyError::OtherName { target, other, irq, id });
             }
         }
