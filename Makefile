@@ -58,9 +58,15 @@ deb: ## Make a Debian package: target/debian/rxlab_VERSION_ARCH.deb
 # Named as the target, so that the flags are not those of build scripts and macros, which need shared libraries.
 machine = $(shell rustc -vV | sed -n 's/^host: //p')
 
+# Artefacts name no folder of the machine that they were built on: neither in messages nor in debug lines.
+cargo_home = $(or $(CARGO_HOME),$(HOME)/.cargo)
+folders = $(CURDIR)=/rxlab $(abspath $(target))=/target $(cargo_home)=/cargo
+elsewhere = CLANG=$(CURDIR)/scripts/clang-bpf CFLAGS='$(folders:%=-ffile-prefix-map=%)' \
+  RUSTFLAGS='-C target-feature=+crt-static $(folders:%=--remap-path-prefix=%)'
+
 static: ## Make one file that needs no shared library: target/static/rxlab, its debug lines in rxlab.debug
 	scripts/setup.sh run
-	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --profile small --locked --target $(machine) --bin rxlab
+	$(elsewhere) $(CARGO) build --profile small --locked --target $(machine) --bin rxlab
 	scripts/static $(target)/$(machine)/small/rxlab $(target)/static
 
 arm = aarch64-unknown-linux-gnu
@@ -70,7 +76,7 @@ static-arm64: ## Make that file for 64-bit ARM and try it in an emulator: target
 	scripts/setup.sh cross
 	rustup target add $(arm)
 	scripts/arm64 $(arm_libraries)
-	RUSTFLAGS='-C target-feature=+crt-static' CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	$(elsewhere) CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	  LIBBPF_SYS_EXTRA_CFLAGS=-I$(arm_libraries)/usr/include \
 	  LIBBPF_SYS_LIBRARY_PATH=$(arm_libraries)/usr/lib/aarch64-linux-gnu \
 	  $(CARGO) build --profile small --locked --target $(arm) --bin rxlab
