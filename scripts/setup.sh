@@ -34,7 +34,6 @@ if [ "$goal" = release ]; then
   need minisign minisign
   # For `make test-release`.
   need skopeo skopeo
-  need crun crun
   need lintian lintian
   need rpmlint rpmlint
   command -v busybox >/dev/null 2>&1 || missing="$missing busybox-static"
