@@ -79,6 +79,8 @@ grep -F "  $name" "$work/SHA256SUMS" >"$work/sum"
 (cd "$work" && sha256sum -c sum >/dev/null 2>&1) ||
   fail "the sum of $name is not the signed one; nothing was installed"
 
+# Other users read manual pages.
+umask 022
 tar -C "$work" -xzf "$work/$name"
 tree=$work/${name%.tar.gz}
 "$tree/bin/rxlab" --version >"$work/said" 2>&1 || fail "the program does not run on this machine; nothing was installed"
