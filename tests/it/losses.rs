@@ -343,6 +343,11 @@ fn an_interface_without_another_end_is_named_as_such() {
     let namespace = pair();
     assert_eq!(lost(&during(&namespace, || send(&namespace, 500))), [], "both ends are up");
     namespace.ip("link set w0 down").expect("set");
+    // The kernel tells the other end up to a second later (net/core/link_watch.c).
+    let host = host_in(&namespace);
+    wait_for("v0 knows it", || {
+        host.read_text("sys/class/net/v0/operstate").is_ok_and(|state| state.trim() != "up")
+    });
     let report = during(&namespace, || send(&namespace, 500));
     let down = found(&report, "interface-drops");
     assert_eq!(down.nic.as_ref().map(|nic| nic.as_str()), Some("v0"), "{down:?}");

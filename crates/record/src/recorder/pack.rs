@@ -165,8 +165,13 @@ pub(super) fn unpack(bytes: &[u8], mut budget: Budget) -> Result<Vec<Tick>, Malf
         low: Cursor(&sections.low),
         high: Cursor(&sections.high),
     };
+    let mut last = None;
     for _ in 0..keys.count()? {
         let key = std::str::from_utf8(keys.bytes()?).map_err(|_| Malformed)?;
+        // Packed in order: one that comes twice would have two changes in one tick.
+        if last.replace(key).is_some_and(|last| key <= last) {
+            return Err(Malformed);
+        }
         let count = usize::try_from(keys.number()?).map_err(|_| Malformed)?;
         budget.take(key.len(), 1)?;
         budget.take(count, CHANGE)?;
@@ -325,6 +330,17 @@ mod tests {
             assert!(block.len() < 64 << 10, "{} bytes", block.len());
             assert_eq!(unpack(&block, Budget(MEMORY)), Err(Malformed));
         }
+        let two_keys = |second: &[u8]| {
+            block(&|sections| {
+                let key = |name: &[u8]| [&number(1)[..], name, &number(1)].concat();
+                sections.keys = [number(2), key(b"f"), key(second)].concat();
+                sections.kinds = vec![super::GONE; 2];
+                sections.pauses = vec![0; 2];
+                sections.times = [number(1), vec![1, 0, 0]].concat();
+            })
+        };
+        assert!(unpack(&two_keys(b"g"), Budget(MEMORY)).is_ok());
+        assert_eq!(unpack(&two_keys(b"f"), Budget(MEMORY)), Err(Malformed), "one key twice");
     }
 
     proptest! {
@@ -359,7 +375,6 @@ mod tests {
             bytes[at] = byte;
             // It may still be a block, of other values.
             if let Ok(others) = unpack(&bytes, Budget(MEMORY)) {
-                // Its keys may be in another order.
                 let times = |ticks: Vec<Tick>| ticks.iter().map(|tick| (tick.at_ms, tick.now_ns, tick.is_full)).collect::<Vec<_>>();
                 let again = unpack(&pack(&others).expect("packed"), Budget(MEMORY)).expect("written by us");
                 prop_assert_eq!(times(again), times(others));
