@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
@@ -69,12 +69,17 @@ fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u
     let own = UCred { pid: getpid(), uid: geteuid(), gid: getegid() };
     let fits = ancillary.push(SendAncillaryMessage::ScmCredentials(own));
     assert!(fits, "the buffer was made for it");
-    sendmsg(&socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL).map_err(late)?;
+    let mut send = || sendmsg(&socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL);
+    retry_on_intr(&mut send).map_err(late)?;
     let mut answer = Vec::new();
     let mut part = [0; 4096];
     while answer.len() <= LONGEST {
-        wait_until(&socket, deadline)?;
-        match recv(&socket, &mut part, RecvFlags::empty()).map_err(late)?.0 {
+        let receive = || {
+            wait_until(&socket, deadline)?;
+            recv(&socket, &mut part, RecvFlags::empty())
+        };
+        // A signal is no answer: Ctrl-C, or a window that changes its size.
+        match retry_on_intr(receive).map_err(late)?.0 {
             // It closes the connection after its answer, or at once if it gives none.
             0 => return Ok(answer),
             length => answer.extend_from_slice(&part[..length]),
@@ -89,8 +94,11 @@ fn connected(pid: u32, owner: Uid, deadline: Instant) -> Result<OwnedFd, Errno> 
     for address in addresses(pid)? {
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         // Connecting can also block: on the queue of a listener that never accepts.
-        wait_until(&socket, deadline)?;
-        match connect(&socket, &address).map_err(late) {
+        let reach = || {
+            wait_until(&socket, deadline)?;
+            connect(&socket, &address)
+        };
+        match retry_on_intr(reach).map_err(late) {
             // A name outlives a killed process, and the last one has no process ID.
             Ok(()) => {
                 let peer = socket_peercred(&socket)?;
@@ -138,7 +146,7 @@ fn late(errno: Errno) -> Errno {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::{ErrorKind, Read, Write};
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
     use std::sync::{Mutex, PoisonError};
@@ -158,7 +166,17 @@ mod tests {
         let _alone = NAME.lock().unwrap_or_else(PoisonError::into_inner);
         let pid = std::process::id();
         let name = SocketAddr::from_abstract_name(format!("irqbalance{pid}.sock")).expect("a name");
-        act(UnixListener::bind_addr(&name).expect("bound"), pid)
+        // A child that another test is starting has the socket of the test before until it runs its program.
+        let until = Instant::now() + Duration::from_secs(10);
+        let listener = loop {
+            match UnixListener::bind_addr(&name) {
+                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                bound => break bound.expect("bound"),
+            }
+        };
+        act(listener, pid)
     }
 
     /// Result for a peer that answers with `answer`.
