@@ -251,4 +251,15 @@ mod tests {
         assert_eq!(word(&"x".repeat(60)).len(), 40);
         assert_eq!((word(" / "), word("")), (String::new(), String::new()));
     }
+
+    /// Without `default_value_t`, because `--again` keeps what the trial had.
+    #[test]
+    fn the_default_in_words_is_that_of_the_rule() {
+        let root = crate::commands::tree::command();
+        let run =
+            ["trial", "run"].iter().fold(&root, |at, name| at.find_subcommand(name).expect("a command"));
+        let flag = run.get_arguments().find(|arg| arg.get_long() == Some("min-pairs")).expect("a flag");
+        let help = flag.get_help().expect("help").to_string();
+        assert!(help.contains(&format!("[default: {}]", rxlab_stats::looks::FIRST)), "{help}");
+    }
 }
