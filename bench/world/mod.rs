@@ -25,6 +25,8 @@ mod disk;
 mod host;
 mod invariants;
 mod kernel;
+mod moves;
+mod mutations;
 mod nodes;
 mod processes;
 mod said;
@@ -41,6 +43,7 @@ use rxlab_setting::Plan;
 use self::actors::Guard;
 use self::disk::{Files, Place};
 use self::kernel::{By, Machine, Writer};
+pub(crate) use self::mutations::{MUTATIONS, Mutation, breaks};
 use self::said::Seen;
 use self::schedule::{Area, Counted, Event, Move, Schedule, Slot, ThreadMove};
 
@@ -49,82 +52,6 @@ const DEPTH: usize = 3;
 
 /// Boots take a while: the clock never shows 0.
 const BEGIN_NS: u64 = 100_000_000_000;
-
-/// An old defect reintroduced, to show that it is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Mutation {
-    /// The code without a mutation.
-    #[default]
-    Nothing,
-    /// The inode follows the name and only one namespace is known: a device is its name, and an unlisted one
-    /// is gone.
-    NamesOnly,
-    /// The guard ends after five attempts.
-    FiveAttempts,
-    /// The guard ends once the journal is invisible.
-    BlindGuard,
-    /// One damaged journal makes every journal unreadable.
-    DamageSpreads,
-    /// A namespace with a name that is not UTF-8 cannot be searched.
-    NamesAreText,
-    /// The journal does not have what a write discards.
-    NothingDisplaced,
-    /// A write of channels is thought to keep `threaded`.
-    ThreadedStays,
-    /// The same of the RSS table.
-    TableStays,
-    /// A write for all NAPIs is thought to keep the values of single ones.
-    NapisStay,
-    /// NAPIs that cannot be read are none.
-    NoNapis,
-    /// NAPIs that are made again are thought to keep their threads.
-    PollersStay,
-    /// A thread is its number, whenever it began.
-    ThreadsByNumber,
-    /// A list of interrupts that cannot be read is empty.
-    NoInterrupts,
-    /// A control group is its path, and one that is not there is gone.
-    GroupsByPath,
-    /// Scheduling is set in one call, after which an idle thread has lost its nice value.
-    OneStep,
-    /// A journal does not know of others, nor that it is out of sight.
-    NoRegistry,
-    /// Several processes can have the lock.
-    TwoHolders,
-    /// A value that was written is taken for kept.
-    NotReadBack,
-    /// `undo` says that all is back, whatever is left.
-    AllIsBack,
-}
-
-/// Every mutation, with the invariants of which it breaks one, and the first seed that finds it (`world --mutations`).
-pub(crate) const MUTATIONS: [(Mutation, &str, u64); 19] = [
-    (Mutation::PollersStay, "6", 338),
-    (Mutation::ThreadsByNumber, "1267", 5383),
-    (Mutation::NoInterrupts, "6", 14744),
-    (Mutation::AllIsBack, "57", 1975),
-    (Mutation::NotReadBack, "7", 1100),
-    (Mutation::TwoHolders, "1234567", 2898),
-    (Mutation::NamesOnly, "12", 26),
-    (Mutation::FiveAttempts, "3", 58),
-    (Mutation::BlindGuard, "3", 181),
-    (Mutation::DamageSpreads, "4", 658),
-    (Mutation::NamesAreText, "34", 134),
-    (Mutation::NothingDisplaced, "6", 34),
-    (Mutation::ThreadedStays, "6", 2909),
-    (Mutation::TableStays, "6", 339),
-    (Mutation::NapisStay, "6", 34),
-    (Mutation::NoNapis, "6", 486),
-    (Mutation::GroupsByPath, "12", 168),
-    (Mutation::OneStep, "1347", 201),
-    (Mutation::NoRegistry, "1", 1490),
-];
-
-/// The violation of one of the `wanted` invariants with a mutation, by the schedule of a seed.
-pub(crate) fn breaks(mutation: Mutation, wanted: &str, seed: u64) -> Option<String> {
-    let violation = run(&adversary::generate(seed), mutation, false).violation?;
-    violation.starts_with(|kind| wanted.contains(kind)).then_some(violation)
-}
 
 /// Result of one run.
 #[derive(Debug, Clone, Default)]
@@ -426,97 +353,6 @@ impl State {
         Some(event.clone())
     }
 
-    /// A move that only changes the world.
-    fn make(&mut self, act: &Move) {
-        match act {
-            Move::Rename(device) => self.machine.rename(*device),
-            Move::RenameOdd(device) => self.machine.rename_odd(*device),
-            Move::OddName(netns) => self.machine.add_odd(*netns),
-            Move::Swap(one, other) => self.machine.swap_names(*one, *other),
-            Move::Netns(device, netns) => self.machine.move_to(*device, *netns),
-            Move::Remake(device) => self.machine.remake(*device),
-            Move::Delete(device) => self.machine.delete(*device),
-            Move::LinkReset(device) => self.machine.reset_link(*device),
-            Move::Channels(device, count) => {
-                let (slot, count) = (Slot::Channels(*device), u64::from(*count));
-                if self.machine.value(slot).is_some_and(|value| value.now != count) {
-                    self.machine.write_foreign(slot, count, self.counts[0]);
-                }
-            }
-            Move::Write(slot, what) => {
-                let value = self.machine.foreign(*slot, *what);
-                self.machine.write_foreign(*slot, value, self.counts[0]);
-            }
-            Move::Cpu(cpu, online) => self.machine.set_online(*cpu, *online),
-            Move::Reboot(survives) => {
-                self.machine.boot();
-                self.disk.reboot(*survives);
-                self.clock = BEGIN_NS;
-                self.healed_at = self.healed_at.map(|_| BEGIN_NS);
-                self.faults.clear();
-                self.guards.iter_mut().for_each(|guard| guard.stands = false);
-                self.stack.iter_mut().for_each(|running| running.killed = true);
-            }
-            Move::Fault(area, errno, operations) => {
-                let until = u64::from(self.counts[0]) + u64::from(*operations);
-                if *area == Area::DiskGone {
-                    self.gone_until = until;
-                }
-                self.faults.push(Fault { area: *area, errno: errno.raw(), until });
-            }
-            Move::Kill => self.kill_running(),
-            Move::KillInCall => {
-                if let Some(top) = self.stack.last_mut() {
-                    top.dies_in_call = true;
-                }
-            }
-            Move::KillGuard => self.kill_guard(),
-            Move::KillBoth => {
-                self.kill_running();
-                self.kill_guard();
-            }
-            Move::Slow(milliseconds, operations) => {
-                let until = u64::from(self.counts[0]) + u64::from(*operations);
-                self.slow = (u64::from(*milliseconds) * 1_000_000, until);
-            }
-            Move::Clock(seconds) => self.clock += u64::from(*seconds) * 1_000_000_000,
-            Move::Damage(file, part) => self.disk.damage(*file, *part),
-            Move::Reuse(netns) => self.machine.reuse(*netns),
-            Move::Process(process, act) => self.machine.move_thread(*process, *act),
-            Move::Group(group, act) => self.machine.move_group(*group, *act),
-            Move::Mount(is_mounted) => self.disk.is_mounted = *is_mounted,
-            Move::Stop(_) | Move::Run(_) | Move::RunElsewhere(_) => {}
-        }
-    }
-
-    fn kill_running(&mut self) {
-        if let Some(top) = self.stack.last_mut() {
-            top.killed = true;
-        }
-    }
-
-    fn kill_guard(&mut self) {
-        if let Some(guard) = self.guards.iter_mut().rev().find(|guard| guard.stands) {
-            guard.stands = false;
-            if let Some(pid) = guard.pid {
-                self.kill(pid);
-            }
-        }
-    }
-
-    /// The running command is killed inside a write to a slot, if a move said so: the kernel has done what it was asked
-    /// for, except for threads that it was about to make.
-    pub(crate) fn die_in_call(&mut self, slot: Slot) {
-        let Some(top) = self.stack.last_mut().filter(|top| top.dies_in_call) else { return };
-        (top.dies_in_call, top.killed) = (false, true);
-        if let Slot::Channels(device) | Slot::Threaded(device) | Slot::Gro(device) | Slot::Ring(device) = slot
-        {
-            let (before, writer) = (self.values(), self.writer(slot, None));
-            self.machine.lose_threads(device, &writer);
-            self.changed_since(&before, 0);
-        }
-    }
-
     /// The running command as the writer of a slot, in which it replaced a value that it takes for its own.
     fn writer(&self, slot: Slot, replaced: Option<u64>) -> Writer {
         let began = self.stack.last().map_or(0, |top| top.began);
@@ -527,16 +363,6 @@ impl State {
     /// True if the running command is killed inside its next write.
     pub(crate) fn dies_in_call(&self) -> bool {
         self.stack.last().is_some_and(|top| top.dies_in_call)
-    }
-
-    /// A command is killed, and loses the lock at once.
-    pub(crate) fn kill(&mut self, pid: u32) {
-        if let Some(running) = self.stack.iter_mut().find(|running| running.pid == pid) {
-            running.killed = true;
-        }
-        if self.disk.holder == Some(pid) {
-            self.disk.holder = None;
-        }
     }
 
     /// The fault that prevents an operation.

@@ -1,0 +1,362 @@
+//! NAPIs: their settings, their threads, and what a write to the interface does to both.
+
+use std::process::{Command, Stdio};
+
+use rxlab::lab::Range;
+use rxlab_base::parse::Scheduling;
+use rxlab_base::units::Fact;
+use rxlab_change::journal::Outcome;
+use rxlab_sys::{Action, Host};
+
+use super::Bench;
+use crate::lab::{host_in, inside, range};
+use crate::process::{Ended, one_line, rxlab};
+use crate::require;
+use crate::settings::setting;
+
+/// The server's end of a range with two queues, which have NAPIs: a veth has one for each queue while GRO is on. `None` if
+/// skipped.
+fn with_napis() -> Option<(Range, Bench)> {
+    let range = range(2).filter(|_| require::ethtool())?;
+    inside(&range.server, "ethtool").args(["-K", "srv0", "gro", "on"]).exits(0);
+    let bench = Bench::new(host_in(&range.server));
+    Some((range, bench))
+}
+
+#[test]
+fn a_threaded_napi() {
+    let Some((_range, bench)) = with_napis() else { return };
+    let threads = || bench.napis().iter().filter(|napi| napi.pid.is_some()).count();
+    assert_eq!(threads(), 0);
+    let mut open = bench.begin();
+    open.set("threaded srv0 = on");
+    assert_eq!((bench.read("threaded srv0 = on").as_str(), threads()), ("on", 2));
+    open.set("napi_priority srv0/rx-1 = fifo:10");
+    assert_eq!(bench.read("napi_priority srv0/rx-1 = fifo:10"), "fifo:10");
+    assert_eq!(open.undo(), [Outcome::Restored, Outcome::Restored]);
+    assert_eq!(bench.read("threaded srv0 = on"), "off");
+}
+
+/// Since Linux 6.13, a single NAPI since 6.17 also for its thread.
+fn sets_single_napis(bench: &Bench) -> bool {
+    let napis = bench.napis();
+    let settable = napis.iter().all(|napi| napi.threaded.is_some()) && !napis.is_empty();
+    if !settable {
+        println!("skipped: Linux sets single NAPIs since 6.17");
+    }
+    settable
+}
+
+#[test]
+fn single_napis_of_a_veth() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let settings = [
+        ("queue_threaded srv0/rx-1 = on", "off", "on"),
+        ("queue_defer_hard_irqs srv0/rx-1 = 2", "0", "2"),
+        ("queue_gro_flush_timeout srv0/rx-1 = 20000", "0", "20000"),
+        ("irq_suspend_timeout srv0/rx-1 = 20000000", "0", "20000000"),
+    ];
+    let both =
+        |setting: &str| [setting.replace("rx-1", "rx-0"), setting.to_owned()].map(|text| bench.read(&text));
+    let mut open = bench.begin();
+    for (setting, before, after) in settings {
+        assert_eq!(both(setting), [before, before], "{setting}");
+        open.set(setting);
+        assert_eq!(both(setting), [before, after], "{setting}");
+    }
+    assert_eq!(open.undo(), [const { Outcome::Restored }; 4]);
+    for (setting, before, _) in settings {
+        assert_eq!(both(setting), [before, before], "{setting}");
+    }
+}
+
+/// A veth removes its NAPIs with GRO, and creates others with the values of the interface.
+#[test]
+fn settings_of_napis_come_back_with_gro() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let settings = [
+        "queue_threaded srv0/rx-1 = on",
+        "queue_defer_hard_irqs srv0/rx-1 = 2",
+        "queue_gro_flush_timeout srv0/rx-1 = 20000",
+        "irq_suspend_timeout srv0/rx-1 = 20000000",
+        "napi_priority srv0/rx-1 = fifo:10",
+    ];
+    let both = || [settings.map(|one| one.replace("rx-1", "rx-0")), settings.map(str::to_owned)];
+    let values = || both().map(|queue| queue[..4].iter().map(|text| bench.read(text)).collect::<Vec<_>>());
+    let mut napis = bench.begin();
+    for setting in settings {
+        napis.set(setting);
+    }
+    napis.transaction.take().expect("begun").keep().expect("kept");
+    let (before, priority) = (values(), bench.read(settings[4]));
+    let mut open = bench.begin();
+    open.set("gro srv0 = off");
+    assert!(bench.napis().is_empty());
+    assert_eq!(open.undo(), [Outcome::Restored]);
+    assert_eq!((values(), bench.read(settings[4])), (before, priority));
+}
+
+/// A list of NAPIs that could not be read once counted as no NAPIs: their settings went with the write.
+#[test]
+fn settings_of_napis_that_cannot_be_read_keep_gro_on() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let mut napis = bench.begin();
+    napis.set("queue_defer_hard_irqs srv0/rx-1 = 2");
+    let mut model = bench.model();
+    model.napis = Fact::Broken("too many open files".to_owned());
+    model.nics.iter_mut().flat_map(|nic| &mut nic.rx).for_each(|queue| queue.napi = None);
+    let open = napis.transaction.as_mut().expect("begun");
+    let error =
+        open.set(&bench.host, &mut model, &setting("gro srv0 = off")).expect_err("they would be lost");
+    assert_eq!(error.to_string(), "the NAPIs of srv0/rx-0 are unknown: too many open files");
+    assert_eq!(bench.read("gro srv0 = on"), "on");
+    assert_eq!(bench.read("queue_defer_hard_irqs srv0/rx-1 = 2"), "2");
+    assert_eq!(napis.undo(), [Outcome::Restored]);
+}
+
+/// Every write that ends the threads of NAPIs, or creates others: CPUs and scheduling once were lost, with exit code 0.
+#[test]
+fn cpus_and_scheduling_of_napi_threads_come_back() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let threads = [
+        ("napi_affinity srv0/rx-0 = 1", "1"),
+        ("napi_priority srv0/rx-0 = fifo:7", "fifo:7"),
+        ("napi_affinity srv0/rx-1 = 0", "0"),
+        ("napi_priority srv0/rx-1 = nice:5", "idle nice:5"),
+    ];
+    let values =
+        |of: &[(&str, &'static str)]| of.iter().map(|(text, _)| bench.read(text)).collect::<Vec<_>>();
+    let expected: Vec<&str> = threads.iter().map(|(_, value)| *value).collect();
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let mut others = bench.begin();
+    threads.iter().for_each(|(text, _)| others.set(text));
+    others.transaction.take().expect("begun").keep().expect("kept");
+    // A policy whose nice value takes a second step, which no setting asks for.
+    let queue = bench.model().nic(&"srv0".parse().expect("a name")).expect("there").rx[1].clone();
+    let pid = queue.napi.and_then(|napi| napi.thread).expect("threaded");
+    let scheduling = Scheduling { policy: 5, priority: 0, nice: 5 };
+    bench.host.act(&Action::ThreadPolicy { pid, scheduling }).expect("allowed");
+    assert_eq!(values(&threads), expected);
+    for setting in [
+        "threaded srv0 = off",
+        "gro srv0 = off",
+        "queue_threaded srv0/rx-1 = off",
+        "channels srv0 = rx 1 tx 1",
+        "napi_priority srv0/rx-1 = fifo:10",
+    ] {
+        let mut open = bench.begin();
+        open.set(setting);
+        assert_eq!(open.undo(), [Outcome::Restored], "{setting}");
+        assert_eq!(values(&threads), expected, "{setting}");
+    }
+
+    // The switch of the interface, over that of a queue.
+    bench.host.write("sys/class/net/srv0/threaded", b"0").expect("written");
+    let mut single = bench.begin();
+    let one = ["queue_threaded srv0/rx-0 = on", threads[0].0, threads[1].0];
+    one.iter().for_each(|text| single.set(text));
+    single.transaction.take().expect("begun").keep().expect("kept");
+    let mut open = bench.begin();
+    open.set("threaded srv0 = on");
+    assert_eq!(values(&threads[..2]), expected[..2]);
+    assert_eq!(open.undo(), [Outcome::Restored]);
+    assert_eq!(
+        (bench.read(one[0]).as_str(), values(&threads[..2])),
+        ("on", vec!["1".into(), "fifo:7".into()])
+    );
+}
+
+/// Nothing could set SCHED_DEADLINE again: what would discard it is refused, before anything is written.
+#[test]
+fn a_thread_with_a_deadline_policy_stays() {
+    let Some((_range, bench)) = with_napis() else { return };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let thread = bench.napis()[0].pid.expect("threaded").to_string();
+    let deadline =
+        ["--sched-runtime", "1000000", "--sched-deadline", "10000000", "--sched-period", "10000000"];
+    let changed = Command::new("chrt").arg("-d").args(deadline).args(["-p", "0", &thread]).output();
+    let changed = changed.expect("chrt runs");
+    assert!(changed.status.success(), "{changed:?}");
+    let policy = || {
+        let stat = bench.host.read_text(&format!("proc/{thread}/stat")).expect("it runs");
+        rxlab_base::parse::scheduling(&stat).expect("whole").policy
+    };
+    let mut transaction = bench.transaction();
+    for text in ["gro srv0 = off", "threaded srv0 = off", "channels srv0 = rx 1 tx 1"] {
+        let error =
+            transaction.set(&bench.host, &mut bench.model(), &setting(text)).expect_err(text).to_string();
+        assert!(error.contains("its thread runs under a policy that rxlab could not restore (6)"), "{error}");
+        assert_eq!((policy(), bench.read("gro srv0 = on").as_str()), (6, "on"), "{text}");
+    }
+    let queue = if bench.model().nic(&"srv0".parse().expect("a name")).expect("there").rx[0]
+        .napi
+        .as_ref()
+        .is_some_and(|napi| napi.thread == bench.napis()[0].pid)
+    {
+        0
+    } else {
+        1
+    };
+    let text = format!("napi_priority srv0/rx-{queue} = nice:1");
+    assert!(transaction.set(&bench.host, &mut bench.model(), &setting(&text)).is_err());
+    assert_eq!(policy(), 6);
+    assert!(transaction.undo(&bench.host, &bench.model()).is_clean());
+}
+
+/// The kernel clears `threaded` of the interface if SIGKILL arrives while it creates the threads of NAPIs: 46 of 60 kills did
+/// it, and no undo set it again.
+#[test]
+fn a_kill_inside_the_kernel_loses_no_threads() {
+    let Some(range) = range(32).filter(|_| require::ethtool()) else { return };
+    inside(&range.server, "ethtool").args(["-K", "srv0", "gro", "on"]).exits(0);
+    let bench = Bench::new(host_in(&range.server));
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    let is_holding = || {
+        let journal = std::fs::read_dir(bench.state.path().join("journal")).expect("listed");
+        let text =
+            |file: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(file.expect("listed").path());
+        journal.filter_map(|file| text(file).ok()).any(|text| text.contains("\"holding\""))
+    };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    for round in 0..12 {
+        run(&["--netns", &netns, "apply", "-y", "--setting", "gro srv0 = off"]).exits(0);
+        let mut undo = rxlab(bench.state.path(), &["undo"]);
+        let mut undo = undo.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+        while undo.try_wait().expect("ours").is_none() && !is_holding() {}
+        std::thread::sleep(std::time::Duration::from_micros(round * 800));
+        undo.kill().and_then(|()| undo.wait()).expect("ours");
+        let text = run(&["undo"]).exits(0);
+        let values = ["threaded srv0 = on", "gro srv0 = on"].map(|text| bench.read(text));
+        assert_eq!(values, ["on", "on"], "round {round}: {text}");
+    }
+}
+
+/// The killed write takes the threads, and then another program chooses the number of queues: that is drift, but the threads are not.
+#[test]
+fn threads_come_back_although_another_program_set_the_queues() {
+    let Some(range) = range(32).filter(|_| require::ethtool()) else { return };
+    inside(&range.server, "ethtool").args(["-K", "srv0", "gro", "on"]).exits(0);
+    let bench = Bench::new(host_in(&range.server));
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    let set = |count: &str| {
+        inside(&range.server, "ethtool").args(["-L", "srv0", "rx", count, "tx", count]).exits(0);
+    };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    for round in 0..6 {
+        let setting = "channels srv0 = rx 8 tx 8";
+        let mut apply = rxlab(bench.state.path(), &["--netns", &netns, "apply", "-y", "--setting", setting]);
+        let mut apply = apply.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+        let journal =
+            || std::fs::read_dir(bench.state.path().join("journal")).into_iter().flatten().flatten();
+        let has_intent = || {
+            let mut files = journal().filter_map(|file| std::fs::read_to_string(file.path()).ok());
+            // The kill may cut a line that is being written, which then counts for nothing.
+            files.any(|text| text.contains("\"intent\"") && text.ends_with('\n'))
+        };
+        while apply.try_wait().expect("ours").is_none() && !has_intent() {}
+        std::thread::sleep(std::time::Duration::from_micros(round * 800));
+        apply.kill().and_then(|()| apply.wait()).expect("ours");
+        set("5");
+        let text = run(&["undo"]).exits(4);
+        let values = ["threaded srv0 = on", "channels srv0 = rx 5 tx 5"].map(|text| bench.read(text));
+        assert_eq!(values, ["on", "rx 5 tx 5"], "round {round}: {text}");
+        set("32");
+    }
+}
+
+/// The kernel lists no NAPIs of an interface that is down, and some drivers keep their values.
+#[test]
+fn values_of_napis_wait_until_the_interface_is_up() {
+    let Some((range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    for setting in ["queue_defer_hard_irqs srv0/rx-1 = 9", "napi_defer_hard_irqs srv0 = 2"] {
+        run(&["--netns", &netns, "apply", "-y", "--setting", setting]).says(0, "(was 0)");
+    }
+    range.server.ip("link set srv0 down").expect("down");
+    let why = "srv0/rx-1 cannot be read while srv0 is down";
+    let text = one_line(&run(&["status"]).exits(1));
+    assert!(text.contains(why) && !text.contains("gone"), "{text}");
+    // Each queue had 0 before, or had 9, which has to wait.
+    for _ in 0..2 {
+        let text = one_line(&run(&["undo"]).exits(5));
+        assert!(text.contains(why), "{text}");
+    }
+    range.server.ip("link set srv0 up").expect("up");
+    run(&["undo"]).exits(0);
+    run(&["status"]).says(0, "nothing is applied");
+    for queue in ["rx-0", "rx-1"] {
+        assert_eq!(bench.read(&format!("queue_defer_hard_irqs srv0/{queue} = 0")), "0");
+    }
+    // Without such values, undo does not wait.
+    run(&["--netns", &netns, "apply", "-y", "--setting", "napi_defer_hard_irqs srv0 = 2"]).exits(0);
+    range.server.ip("link set srv0 down").expect("down");
+    run(&["undo"]).says(0, "napi_defer_hard_irqs srv0: back to 0");
+}
+
+/// The kernel replaces the values of single queues by that of the interface.
+#[test]
+fn the_value_of_all_queues_replaces_that_of_one() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    for (one, all, again) in [
+        (
+            "queue_defer_hard_irqs srv0/rx-1 = 7",
+            "napi_defer_hard_irqs srv0 = 2",
+            "napi_defer_hard_irqs srv0 = 3",
+        ),
+        (
+            "queue_gro_flush_timeout srv0/rx-1 = 7",
+            "gro_flush_timeout srv0 = 20000",
+            "gro_flush_timeout srv0 = 3",
+        ),
+    ] {
+        let queues = || [one.replace("rx-1", "rx-0"), one.to_owned()].map(|text| bench.read(&text));
+        let mut single = bench.begin();
+        single.set(one);
+        let transaction = single.transaction.take().expect("begun");
+        transaction.keep().expect("kept");
+        assert_eq!(queues(), ["0", "7"]);
+        let mut open = bench.begin();
+        for setting in [all, again] {
+            open.set(setting);
+            let value = bench.read(setting);
+            assert_eq!(queues(), [value.clone(), value], "{setting}");
+        }
+        assert_eq!(open.undo(), [Outcome::Restored]);
+        assert_eq!((bench.read(all).as_str(), queues()), ("0", ["0".to_owned(), "7".to_owned()]), "{all}");
+
+        // A trial goes back without ending the transaction.
+        let mut open = bench.begin();
+        open.set(all);
+        let setting = setting(all);
+        let transaction = open.transaction.as_mut().expect("begun");
+        let kept = transaction.set_back(&bench.host, &mut bench.model(), &setting.knob, &setting.target);
+        assert_eq!(kept.expect("set back").replayed.len(), 1);
+        assert_eq!(queues(), ["0", "7"], "{all}");
+        open.undo();
+        assert_eq!(queues(), ["0", "7"], "{all}");
+    }
+}
