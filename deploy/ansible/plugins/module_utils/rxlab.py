@@ -17,11 +17,18 @@ HOST = {
     'netns': {'type': 'str'},
 }
 
-# A plan, in one of three forms.
+# A plan, in one of three forms: the fragment `plan`.
 PLAN = {
     'plan': {'type': 'path'},
     'content': {'type': 'str'},
     'settings': {'type': 'list', 'elements': 'str'},
+}
+
+# The built-in load: the fragment `load`.
+LOAD = {
+    'load': {'type': 'str'},
+    'connections': {'type': 'int'},
+    'rate': {'type': 'str'},
 }
 
 # docs/exit-codes.md

@@ -17,20 +17,6 @@ description:
   - Values that are already set are left alone, so a second run changes nothing.
   - While a change on the host waits for its confirmation, no other can be made, and the module fails.
 options:
-  plan:
-    description:
-      - Path of a plan file (TOML) on the host.
-    type: path
-  content:
-    description:
-      - A plan (TOML) as text, such as RV(rxlab.rxlab.rxlab_plan#module:content), or a file on the controller read with
-        the lookup P(ansible.builtin.file#lookup).
-    type: str
-  settings:
-    description:
-      - Values, such as V(rps eth0/rx-0 = 2-7).
-    type: list
-    elements: str
   confirm:
     description:
       - Put everything back after this time, such as V(60s), unless it is confirmed.
@@ -41,6 +27,7 @@ seealso:
   - module: rxlab.rxlab.rxlab_undo
 extends_documentation_fragment:
   - rxlab.rxlab.host
+  - rxlab.rxlab.plan
 attributes:
   check_mode:
     support: full

@@ -19,20 +19,6 @@ description:
   - If the change is proven to hurt, or a limit tripped, the task fails.
   - A trial takes minutes. With V(async) and V(poll), no connection has to last that long.
 options:
-  plan:
-    description:
-      - Path of a plan file (TOML) on the host.
-    type: path
-  content:
-    description:
-      - A plan (TOML) as text, such as RV(rxlab.rxlab.rxlab_plan#module:content), or a file on the controller read with
-        the lookup P(ansible.builtin.file#lookup).
-    type: str
-  settings:
-    description:
-      - Values, such as V(rps eth0/rx-0 = 2-7).
-    type: list
-    elements: str
   spec:
     description:
       - Path of a specification (TOML) on the host, which may have guards, checks and queries. O(name) has to be the name in it.
@@ -45,18 +31,6 @@ options:
   nic:
     description:
       - The interface whose packets count, on the host's own traffic.
-    type: str
-  load:
-    description:
-      - Run the built-in load from the host against this URL, instead of judging the host's own traffic.
-    type: str
-  connections:
-    description:
-      - Connections or flows of the load.
-    type: int
-  rate:
-    description:
-      - Requests per second of the load; without it, a closed loop.
     type: str
   time:
     description:
@@ -86,6 +60,8 @@ options:
     default: false
 extends_documentation_fragment:
   - rxlab.rxlab.host
+  - rxlab.rxlab.load
+  - rxlab.rxlab.plan
 attributes:
   check_mode:
     support: full
@@ -137,7 +113,7 @@ plan_only:
   type: dict
 """
 
-from ansible_collections.rxlab.rxlab.plugins.module_utils.rxlab import PLAN, Rxlab, spoken
+from ansible_collections.rxlab.rxlab.plugins.module_utils.rxlab import LOAD, PLAN, Rxlab, spoken
 
 
 # Nothing is known of the change: it is tried again.
@@ -194,7 +170,7 @@ def arguments(rxlab):
     """Words after C(trial run), and standard input."""
     options = rxlab.options
     words = []
-    for option in ('time', 'pairs', 'margin', 'html', 'nic', 'load', 'connections', 'rate'):
+    for option in ('time', 'pairs', 'margin', 'html', 'nic', *LOAD):
         if options[option] is not None:
             words.append(f'--{option}={options[option]}')
     if options['keep']:
@@ -211,11 +187,10 @@ def arguments(rxlab):
 def main():
     """Tries, or plans the trial."""
     one = ('plan', 'content', 'settings', 'spec')
-    texts = ('time', 'margin', 'nic', 'load', 'rate')
+    texts = ('time', 'margin', 'nic')
     rxlab = Rxlab(dict(
-        PLAN, spec={'type': 'path'}, name={'type': 'str', 'required': True}, html={'type': 'path'},
-        pairs={'type': 'int'}, connections={'type': 'int'},
-        keep={'type': 'bool', 'default': False}, again={'type': 'bool', 'default': False},
+        PLAN, **LOAD, spec={'type': 'path'}, name={'type': 'str', 'required': True}, html={'type': 'path'},
+        pairs={'type': 'int'}, keep={'type': 'bool', 'default': False}, again={'type': 'bool', 'default': False},
         **{name: {'type': 'str'} for name in texts}
     ), mutually_exclusive=[one], required_one_of=[one])
     if not rxlab.options['again']:

@@ -45,18 +45,6 @@ options:
     description:
       - Send requests to this URL throughout; failures stop a candidate.
     type: str
-  load:
-    description:
-      - Run the built-in load from the host against this URL, instead of judging the host's own traffic.
-    type: str
-  connections:
-    description:
-      - Connections or flows of the load.
-    type: int
-  rate:
-    description:
-      - Requests per second of the load; without it, a closed loop.
-    type: str
   confirm:
     description:
       - Put the best setting back after this time unless it is confirmed.
@@ -78,6 +66,7 @@ options:
     default: false
 extends_documentation_fragment:
   - rxlab.rxlab.host
+  - rxlab.rxlab.load
 attributes:
   check_mode:
     support: full
@@ -124,15 +113,15 @@ transaction:
   sample: 000007-3f2a
 """
 
-from ansible_collections.rxlab.rxlab.plugins.module_utils.rxlab import Rxlab, state_of
+from ansible_collections.rxlab.rxlab.plugins.module_utils.rxlab import LOAD, Rxlab, state_of
 
 
 def main():
     """Tunes, or says what would be tried."""
-    texts = ('time', 'sample', 'check_url', 'load', 'rate')
+    texts = ('time', 'sample', 'check_url')
     rxlab = Rxlab(dict(
-        nic={'type': 'str', 'required': True}, goal={'type': 'str', 'choices': ['throughput', 'latency', 'cpu']},
-        connections={'type': 'int'}, confirm={'type': 'str', 'default': '60s'}, html={'type': 'path'},
+        LOAD, nic={'type': 'str', 'required': True}, goal={'type': 'str', 'choices': ['throughput', 'latency', 'cpu']},
+        confirm={'type': 'str', 'default': '60s'}, html={'type': 'path'},
         allow_reset={'type': 'bool', 'default': False}, keep={'type': 'bool', 'default': False},
         again={'type': 'bool', 'default': False}, **{name: {'type': 'str'} for name in texts}
     ))
@@ -143,7 +132,7 @@ def main():
                 rxlab.module.exit_json(changed=False, end='before', transaction=one['id'])
     flags = {'sample': 'for', 'check_url': 'check'}
     words = ['--yes']
-    for option in ('nic', 'goal', 'connections', 'html') + texts:
+    for option in ('nic', 'goal', 'html', *LOAD, *texts):
         if options[option] is not None:
             words.append(f'--{flags.get(option, option)}={options[option]}')
     if options['allow_reset']:
