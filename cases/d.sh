@@ -106,7 +106,7 @@ values() {
     jq -r "[.settings[].set | capture(\"^$1 .*/rx-[0-9]+ = (?<value>.*)\") | .value] | unique_by(tonumber? // .) |
         map(tonumber? // .) | if length > 1 then \"\(min)-\(max), \(length) CPUs\" else \"\(.[0])\" end" "$out/$2.json"
 }
-"$rxlab" plan isolate --keep-clean 0-111 --snapshot "$recorded" --json >"$out/isolate.json"
+"$rxlab" plan isolate --isolated 0-111 --snapshot "$recorded" --json >"$out/isolate.json"
 conclude "interrupts of 16 queues" "112-127, 16 CPUs" "$(values irq_affinity isolate)"
 "$rxlab" plan full.rfs --snapshot "$recorded" --json >"$out/rfs.json"
 conclude "RFS entries of a queue" 2048 "$(values rfs rfs)"

@@ -108,7 +108,7 @@ fn texts(plan: &Plan) -> String {
 /// Masks and interrupts on usable CPUs only, no target or note twice, nothing that is so already, no mask with the CPU of
 /// its own interrupt or of another queue's mask, and interrupts in the node of their device.
 fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<(), String> {
-    let may = truth.usable().difference(&request.options.keep_clean);
+    let may = truth.usable().difference(&request.options.isolated);
     if let Some(prediction) = &plan.prediction
         && truth.work().get(&prediction.cpu).is_none_or(|work| work.time == 0.0)
     {
@@ -217,7 +217,7 @@ fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Resul
                 let node = goes.first().and_then(|cpu| truth.cpus.iter().find(|one| one.id == cpu));
                 let near = node.map(|cpu| truth.of_node(cpu.node)).unwrap_or_default();
                 let free = |cpu: &CpuId| truth.cpus.iter().any(|one| one.id == *cpu && one.program < FULL);
-                let may = truth.usable().difference(&request.options.keep_clean);
+                let may = truth.usable().difference(&request.options.isolated);
                 let fast =
                     may.intersection(&near).difference(&slow).difference(&truth.full).difference(&taken);
                 let some_fast = has_fast && fast.iter().any(|cpu| free(&cpu));
@@ -294,7 +294,7 @@ fn leaves_node(
     let time = time + truth.foreign.iter().map(|foreign| foreign.packets * truth.cost).sum::<f64>();
     // Where packets are handed on, they take a little longer.
     let is_crowded = time * (KEPT + HANDED) > (ROOM - ROUNDED) * local.len() as f64;
-    let is_asked = request.policy == Policy::Isolate || !request.options.keep_clean.is_empty();
+    let is_asked = request.policy == Policy::Isolate || !request.options.isolated.is_empty();
     if was_local && goes.intersection(&local).is_empty() && !local.is_empty() && !is_crowded && !is_asked {
         return Err(format!("{set}: leaves node {node} of its device, which has room on CPU {local}"));
     }
@@ -382,11 +382,11 @@ fn is_same(before: &[u8], after: &[u8]) -> bool {
 fn load(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String> {
     let (before, then) = (truth.hottest(), after.hottest());
     // CPUs that may not receive are left at any cost, whether interrupts land there or masks have them.
-    let reserved = truth.online().difference(&truth.usable()).union(&request.options.keep_clean);
+    let reserved = truth.online().difference(&truth.usable()).union(&request.options.isolated);
     let offline: CpuMask = truth.cpus.iter().filter(|cpu| !cpu.online).map(|cpu| cpu.id).collect();
     let leaves = |queue: &Rx| !queue.rps.intersection(&reserved.union(&offline)).is_empty();
     let is_on_purpose = request.policy == Policy::Isolate
-        || !request.options.keep_clean.is_empty()
+        || !request.options.isolated.is_empty()
         || truth.nics.iter().flat_map(|nic| &nic.rx).any(leaves);
     let allowed = match request.policy {
         Policy::Spread => before.max(ROOM) + ROUNDED,
@@ -412,7 +412,7 @@ const NEARLY: f64 = 1.15;
 /// sending one interrupt to such a CPU.
 fn helps(truth: &Truth, after: &Truth, request: &Request, plan: &Plan) -> Result<(), String> {
     let (usable, work, then) = (truth.usable(), truth.work(), after.work());
-    let is_other = request.policy != Policy::Spread || !request.options.keep_clean.is_empty();
+    let is_other = request.policy != Policy::Spread || !request.options.isolated.is_empty();
     let mut masks = truth.nics.iter().flat_map(|nic| &nic.rx).map(|queue| &queue.rps);
     let mut homes = truth.nics.iter().flat_map(homes);
     // CPUs that may not receive are left at any cost.
@@ -514,8 +514,8 @@ fn avoidable(before: &[Finding], then: &Seen, request: &Request, plan: &Plan) ->
         about.map(|finding| format!("{}: {}", finding.id, finding.title)).collect()
     };
     let (was, is) = (about(before), about(&doctor(&then.model, &then.rates, "").findings));
-    // CPUs to keep clean are left at any cost.
-    let is_asked = request.policy == Policy::Isolate || !request.options.keep_clean.is_empty();
+    // CPUs to be isolated are left at any cost.
+    let is_asked = request.policy == Policy::Isolate || !request.options.isolated.is_empty();
     // One may take the place of another: an interrupt that returns to its node leaves a mask behind, and of several
     // crowded CPUs the worst is named.
     if is.len() > was.len() && !is_asked {

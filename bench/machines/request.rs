@@ -23,10 +23,10 @@ pub(crate) fn request(seed: u64, truth: &Truth) -> Request {
         Vec::new()
     };
     let cpus_per_queue = random.percent(10).then(|| 1 + random.below(4) as usize);
-    let keep_clean: CpuMask = if random.percent(15) {
+    let isolated: CpuMask = if random.percent(15) {
         truth.cpus.iter().map(|cpu| cpu.id).filter(|_| random.percent(40)).collect()
     } else {
         CpuMask::new()
     };
-    Request { policy, options: Options { nics, cpus_per_queue, keep_clean } }
+    Request { policy, options: Options { nics, cpus_per_queue, isolated } }
 }

@@ -48,9 +48,9 @@ pub struct Args {
     /// Maximum number of CPUs that a queue hands its packets to
     #[arg(long, value_name = "N", conflicts_with = "setting", value_parser = number_of)]
     cpus_per_queue: Option<usize>,
-    /// CPUs to keep receive work away from
+    /// CPUs to keep receive work away from, in addition to those that the machine isolates
     #[arg(long, value_name = "LIST", conflicts_with = "setting")]
-    keep_clean: Option<CpuMask>,
+    isolated: Option<CpuMask>,
     /// Length of the sample; a snapshot has its own interval
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = sample_time)]
     length: Duration,
@@ -246,7 +246,7 @@ pub(super) fn spreading() -> impl Iterator<Item = String> {
 
 /// True if options are given that only policies have.
 fn has_choices(args: &Args) -> bool {
-    args.cpus_per_queue.is_some() || args.keep_clean.is_some() || args.nic.len() > 1
+    args.cpus_per_queue.is_some() || args.isolated.is_some() || args.nic.len() > 1
 }
 
 /// True if neither a name nor an option selects a plan: all proposals of the spreading planner are then candidates.
@@ -259,8 +259,8 @@ fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Pl
     for nic in &args.nic {
         machine::nic(model, nic)?;
     }
-    if let Some(clean) = &args.keep_clean {
-        machine::cpus(model, clean)?;
+    if let Some(isolated) = &args.isolated {
+        machine::cpus(model, isolated)?;
     }
     let (policy, variables) = match wanted {
         Wanted::Proposal(name) => return Ok(proposed(spread(model, rates, args.nic.first()), name)),
@@ -269,7 +269,7 @@ fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Pl
     let options = Options {
         nics: args.nic.clone(),
         cpus_per_queue: args.cpus_per_queue,
-        keep_clean: args.keep_clean.clone().unwrap_or_default(),
+        isolated: args.isolated.clone().unwrap_or_default(),
     };
     let Policed { mut plan, reasons, .. } = policy.plan(model, rates, &options, variables);
     if plan.settings.is_empty() {

@@ -49,7 +49,7 @@ fn values(plan: &Plan, knob: &str) -> Vec<String> {
 #[test]
 fn the_settings_of_field_case_d() {
     let host = "virtio-128cpu-16queue";
-    for args in [&["isolate"][..], &["--policy", "isolate", "--keep-clean", "0-111"], &["isolate.irq"]] {
+    for args in [&["isolate"][..], &["--policy", "isolate", "--isolated", "0-111"], &["isolate.irq"]] {
         let plan = plan_of(host, args);
         let of_rx = plan.settings.iter().filter(|planned| planned.set.target.to_string().contains("/rx-"));
         let cpus: Vec<String> = of_rx.map(|planned| planned.set.value.clone()).collect();
@@ -95,7 +95,7 @@ fn a_plan_of_a_policy_has_risk_upkeep_and_variables() {
     let (code, text) = planned("virtio-32cpu-2node", &["minimal"]);
     assert!(code == 0 && text.starts_with("nothing to plan\n"), "{text}");
     planned("virtio-32cpu-2node", &["full.all"]).says(2, "`all` is not one of channels, rss");
-    planned("virtio-32cpu-2node", &["isolate", "--keep-clean", "31-32"]).says(2, "no CPU 32");
+    planned("virtio-32cpu-2node", &["isolate", "--isolated", "31-32"]).says(2, "no CPU 32");
 }
 
 /// A machine with one queue for eight CPUs, captured under load.

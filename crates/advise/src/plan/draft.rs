@@ -31,7 +31,7 @@ pub(super) struct Draft<'a> {
     /// Maximum number of CPUs that a queue hands packets to.
     pub(super) width: usize,
     /// CPUs that receive work should leave.
-    pub(super) clean: CpuMask,
+    pub(super) isolated: CpuMask,
     /// What no setting may violate.
     constraints: Constraints,
     only: Option<&'a [Variable]>,
@@ -67,7 +67,7 @@ impl<'a> Draft<'a> {
             idle: Vec::new(),
             nics: Vec::new(),
             width: options.cpus_per_queue.unwrap_or(usize::MAX),
-            clean: options.keep_clean.clone(),
+            isolated: options.isolated.clone(),
             constraints: Constraints::measured(model, rates),
             only,
             left_out,
@@ -78,7 +78,7 @@ impl<'a> Draft<'a> {
             has_left: false,
             notes: Vec::new(),
         };
-        draft.use_only(&model.usable().difference(&options.keep_clean));
+        draft.use_only(&model.usable().difference(&options.isolated));
         draft
     }
 

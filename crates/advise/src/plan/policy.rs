@@ -63,7 +63,7 @@ pub struct Options {
     /// Maximum number of CPUs that a queue hands packets to; unlimited if absent.
     pub cpus_per_queue: Option<usize>,
     /// CPUs that receive work is kept away from.
-    pub keep_clean: CpuMask,
+    pub isolated: CpuMask,
 }
 
 /// A plan by a policy.
@@ -133,7 +133,7 @@ impl Policy {
         match self {
             Policy::Spread => spread::draft(&mut draft),
             Policy::NumaLocal => numa_local(&mut draft),
-            Policy::Isolate => isolate::draft(&mut draft, &options.keep_clean),
+            Policy::Isolate => isolate::draft(&mut draft, &options.isolated),
             Policy::Latency => latency(&mut draft),
             Policy::Minimal => minimal(&mut draft),
             Policy::Full => full(&mut draft),

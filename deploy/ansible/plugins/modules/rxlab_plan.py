@@ -34,9 +34,9 @@ options:
     description:
       - Maximum number of CPUs that a queue hands its packets to.
     type: int
-  keep_clean:
+  isolated:
     description:
-      - CPUs to keep receive work away from, such as V(0-3).
+      - CPUs to keep receive work away from, in addition to those that the host isolates, such as V(0-3).
     type: str
   sample:
     description:
@@ -109,14 +109,14 @@ def main():
         'settings': {'type': 'list', 'elements': 'str'},
         'nics': {'type': 'list', 'elements': 'str'},
         'cpus_per_queue': {'type': 'int'},
-        'keep_clean': {'type': 'str'},
+        'isolated': {'type': 'str'},
         'sample': {'type': 'str'},
         'predict': {'type': 'bool', 'default': False},
     }, mutually_exclusive=[('name', 'settings')])
     options = rxlab.options
     words = rxlab.settings()
     words += ['--nic=' + nic for nic in options['nics'] or []]
-    for option, flag in (('cpus_per_queue', '--cpus-per-queue'), ('keep_clean', '--keep-clean'), ('sample', '--for')):
+    for option, flag in (('cpus_per_queue', '--cpus-per-queue'), ('isolated', '--isolated'), ('sample', '--for')):
         if options[option] is not None:
             words.append(f'{flag}={options[option]}')
     if options['predict']:

@@ -10,29 +10,28 @@ use rxlab_base::units::{CpuMask, NicName};
 use rxlab_path::constraints::slow;
 use rxlab_path::model::{Irq, Nic, NicKind};
 
-/// Without a choice of CPUs to keep clean, at most one CPU in this many takes receive work.
+/// Without a choice of CPUs to isolate, at most one CPU in this many takes receive work.
 const ONE_OF: usize = 4;
 
-pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
+pub(super) fn draft(draft: &mut Draft<'_>, isolated: &CpuMask) {
     if draft.nics.is_empty() {
         return;
     }
     let some_taken = draft.topology.usable.len() < draft.topology.online.len();
-    if keep_clean.is_empty() && !some_taken {
+    if isolated.is_empty() && !some_taken {
         let chosen = last_cores(draft);
         draft.use_only(&chosen);
     }
     let usable = draft.topology.usable.clone();
-    let clean = draft.topology.online.difference(&usable);
-    if clean.is_empty() {
+    let free = draft.topology.online.difference(&usable);
+    if free.is_empty() {
         draft.nics.clear();
         return draft.leave(
-            "receive work takes whole cores, which leaves none to keep clean; name the CPUs with \
-             --keep-clean"
+            "receive work takes whole cores, which leaves none to isolate; name the CPUs with --isolated"
                 .to_owned(),
         );
     }
-    let signalled = channel_cpus(draft).intersection(&clean);
+    let signalled = channel_cpus(draft).intersection(&free);
     if !signalled.is_empty() {
         draft.notes.push(format!(
             "VMBus channels still signal CPU {signalled}: no knob moves them; write the CPU to the channel's file \
@@ -40,12 +39,12 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
         ));
     }
     draft.notes.push(format!(
-        "processes are not pinned: to keep them on CPU {clean}, set an affinity, which is a separate \
+        "processes are not pinned: to keep them on CPU {free}, set an affinity, which is a separate \
          variable"
     ));
     let idle = std::mem::take(&mut draft.idle);
     settle(draft, &idle, &usable);
-    let note = outcome(draft, &usable, &clean.difference(&signalled));
+    let note = outcome(draft, &usable, &free.difference(&signalled));
     draft.notes.insert(0, note);
 }
 
@@ -88,7 +87,7 @@ fn settle(draft: &mut Draft<'_>, idle: &[NicName], usable: &CpuMask) {
         return;
     }
     draft.step(Variable::Irq, |draft| {
-        const WHY: &str = "away from the CPUs to keep clean";
+        const WHY: &str = "away from the CPUs to be isolated";
         step::irqs::near(draft);
         if draft.no_vectors().is_some() {
             return;

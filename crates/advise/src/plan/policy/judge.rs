@@ -161,7 +161,7 @@ impl<'a> Judge<'a> {
 
     /// True if masks have CPUs that they should leave at any cost.
     fn must_steer(&self, model: &Model) -> bool {
-        self.policy == Policy::Isolate || serves(model, &model.usable().difference(&self.options.keep_clean))
+        self.policy == Policy::Isolate || serves(model, &model.usable().difference(&self.options.isolated))
     }
 
     /// The draft with as much as the simulation has no objection to.
@@ -220,9 +220,9 @@ impl<'a> Judge<'a> {
         new.next().filter(|_| is_more).map(|new| format!("the doctor would then report `{}`", new.title))
     }
 
-    /// True if CPUs should be kept clean: these are left at any cost.
+    /// True if CPUs are to be isolated: these are left at any cost.
     fn is_asked(&self) -> bool {
-        self.policy == Policy::Isolate || !self.options.keep_clean.is_empty()
+        self.policy == Policy::Isolate || !self.options.isolated.is_empty()
     }
 }
 

@@ -163,13 +163,13 @@ fn interrupts_take_cores_and_at_high_rates_whole_ones() {
 #[test]
 fn isolation_keeps_the_cpus_that_are_named_clean() {
     let host = || Sketch::new(16).device("eth0", &[0, 1]).rfs(32768, "eth0", 16384);
-    let options = Options { keep_clean: cpus("0-11"), ..Options::default() };
+    let options = Options { isolated: cpus("0-11"), ..Options::default() };
     let plan = planned(Policy::Isolate, &host().build(), &options).plan;
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 12", "eth0/rx-1 = 14"]);
     assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 13", "eth0/rx-1 = 15"]);
     assert_eq!(only(&plan, "rfs"), ["eth0/rx-0 = 0", "eth0/rx-1 = 0"], "readers are on clean CPUs");
     assert_eq!(plan.notes[0], "receive work on CPU 12-15, none on CPU 0-11");
-    let all = Options { keep_clean: cpus("0-15"), ..Options::default() };
+    let all = Options { isolated: cpus("0-15"), ..Options::default() };
     let none = planned(Policy::Isolate, &host().build(), &all);
     assert_eq!(
         (texts(&none.plan).len(), none.reasons.as_slice()),

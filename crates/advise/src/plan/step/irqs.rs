@@ -73,17 +73,17 @@ struct Leaving {
 }
 
 /// Moves interrupts away from a CPU that already takes one of the planned interfaces, that those of other interfaces
-/// keep busy or that should be kept clean, to the nearest that takes none; then those of busy queues away from a CPU
+/// keep busy or that are to be isolated, to the nearest that takes none; then those of busy queues away from a CPU
 /// that they fill, where every CPU takes some. All others stay where they are.
 pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
     if let Some(why) = draft.no_vectors() {
         return draft.leave(Variable::Irq.because(why.to_string()));
     }
     let (mut taken, mut leaving) = leaving(draft);
-    let is_clean = |draft: &Draft<'_>, leaving: &Leaving| draft.clean.contains(leaving.from);
+    let is_isolated = |draft: &Draft<'_>, leaving: &Leaving| draft.isolated.contains(leaving.from);
     // Those of full CPUs, and the busiest queues, have most to gain from the CPUs that are left.
     leaving.sort_by(|a, b| {
-        let first = |irq: &Leaving| (is_clean(draft, irq), irq.is_crowded);
+        let first = |irq: &Leaving| (is_isolated(draft, irq), irq.is_crowded);
         first(b).cmp(&first(a)).then(b.packets.total_cmp(&a.packets))
     });
     let machine = draft.machine();
@@ -94,13 +94,13 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
         let avoided = taken.union(&full);
         let clear = free_near(draft, irq.from, &avoided.union(&others));
         let near = clear.or_else(|| free_near(draft, irq.from, &avoided));
-        // Those on CPUs to be kept clean leave at any cost: failing all else, to CPUs that take others, in turn.
+        // Those on CPUs to be isolated leave at any cost: failing all else, to CPUs that take others, in turn.
         let anywhere = || {
             let without = |cpus: &CpuMask| draft.topology.in_order().find(|cpu| !cpus.contains(*cpu));
             let free = without(&avoided).or_else(|| without(&taken));
             free.or_else(|| draft.topology.in_order().nth(moves.len() % draft.topology.usable.len()))
         };
-        match near.or_else(|| is_clean(draft, &irq).then(anywhere).flatten()) {
+        match near.or_else(|| is_isolated(draft, &irq).then(anywhere).flatten()) {
             Some(cpu) => {
                 taken.insert(cpu);
                 moves.push((irq, cpu));
@@ -145,8 +145,8 @@ fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
         for queue in &nic.rx {
             let Some(irq) = queue.irqs.first() else { continue };
             let Some(from) = draft.home(queue).filter(|_| seen.insert(irq.number)) else { continue };
-            let why = if draft.clean.contains(from) {
-                format!("CPU {from} should be kept clean")
+            let why = if draft.isolated.contains(from) {
+                format!("CPU {from} is to be isolated")
             } else if taken.contains(from) {
                 format!("CPU {from} already takes another queue's interrupt")
             } else {

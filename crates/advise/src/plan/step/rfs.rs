@@ -87,7 +87,7 @@ pub(in crate::plan) fn off(draft: &mut Draft<'_>) {
         let on: Vec<u32> =
             nic.steering_queues().iter().filter(|queue| has_flows(queue)).map(|queue| queue.index).collect();
         for queue in on {
-            let why = "RFS hands packets to the CPU of their reader, which should be kept clean";
+            let why = "RFS hands packets to the CPU of their reader, which is to be isolated";
             draft.set("rfs", Target::queue(&name, QueueId::rx(queue)), "0", why);
         }
     }

@@ -119,7 +119,7 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
     let back = Back::new(&draft.machine());
     let may_stay = |draft: &Draft<'_>, nic: &NicName, queue: u32| {
         let mask = rx_queue(draft, nic, queue).and_then(|rx| rx.rps_cpus.known());
-        // CPUs that should be kept clean are left at any cost.
+        // CPUs that are to be isolated are left at any cost.
         mask.is_some_and(|mask| !mask.is_empty() && mask.difference(&draft.topology.usable).is_empty())
     };
     let is_needed = |(nic, queue, _): &&Without| {

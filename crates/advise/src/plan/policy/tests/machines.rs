@@ -231,7 +231,7 @@ fn one_flow_of_a_tunnel_is_steered_behind_it() {
     assert_eq!(of("gre", "eth0").0, ["eth0/rx-2 = 4-7"], "it reads the inner headers");
     let (mut model, rates) = host("wireguard");
     model.nics[0].rx[2].rps_cpus = Fact::Known(cpus("4-7"));
-    let clean = Options { keep_clean: cpus("0-1,4-7"), ..Options::default() };
+    let clean = Options { isolated: cpus("0-1,4-7"), ..Options::default() };
     let plan = planned(Policy::Isolate, &(model, rates), &clean).plan;
     assert_eq!(only(&plan, "rps"), ["eth0/rx-2 = 3"], "the mask leaves them at any cost");
 }
@@ -377,7 +377,7 @@ fn interfaces_share_out_cpus_together() {
 fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
     let host = |cpu| Sketch::new(8).nodes(2).device("eth0", &[cpu; 3]).on_node("eth0", 0);
     let (model, rates) = host(0).receives(0, 0.8, 5e4).build();
-    let options = Options { keep_clean: cpus("1-3"), ..Options::default() };
+    let options = Options { isolated: cpus("1-3"), ..Options::default() };
     let policed = Policy::NumaLocal.plan(&model, &rates, &options, None);
     assert_eq!(only(&policed.plan, "irq_affinity"), ["eth0/rx-1 = 4", "eth0/rx-2 = 6"]);
     let why = &policed.plan.settings[0].why;
@@ -386,7 +386,7 @@ fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
     let topology = CpuTopology::new(&model);
     let rates = Work::new(&model, &rates, &topology).rates(&after, &topology);
     assert_eq!(texts(&Policy::NumaLocal.plan(&after, &rates, &options, None).plan), [""; 0]);
-    let only_two = Options { keep_clean: cpus("1-3,5-7"), ..Options::default() };
+    let only_two = Options { isolated: cpus("1-3,5-7"), ..Options::default() };
     let plan = planned(Policy::NumaLocal, &host(1).build(), &only_two).plan;
     assert!(plan.settings[0].why.ends_with("shared: more queues than CPUs"), "{plan:?}");
 }
@@ -400,7 +400,7 @@ fn interrupts_that_left_a_busy_node_stay_while_it_would_be_nearly_as_busy() {
             let part = homes.iter().filter(|home| **home == cpu).count() as f64 / 3.0;
             host.receives(cpu, time * part, 6e4 * part)
         });
-        let options = Options { keep_clean: cpus("1-3"), ..Options::default() };
+        let options = Options { isolated: cpus("1-3"), ..Options::default() };
         only(&planned(Policy::NumaLocal, &host.build(), &options).plan, "irq_affinity")
     };
     assert_eq!(moved([0, 4, 6], 0.42), [""; 0], "outside");
@@ -417,7 +417,7 @@ fn what_leaves_a_node_goes_to_fast_cores_first() {
             cpu.capacity = Some(capacity);
         }
     });
-    let options = Options { keep_clean: cpus("0"), ..of_nics(&["eth0"]) };
+    let options = Options { isolated: cpus("0"), ..of_nics(&["eth0"]) };
     let plan =
         planned(Policy::Spread, &host.receives(0, 0.1, 1e4).receives(1, 0.1, 1e4).build(), &options).plan;
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 3"]);
@@ -588,7 +588,7 @@ fn isolation_takes_all_interrupts_along_and_leaves_something() {
     let threads = Sketch::new(2).smt().device("eth0", &[0]).build();
     let refused = planned(Policy::Isolate, &threads, &Options::default());
     assert_eq!(texts(&refused.plan), [""; 0]);
-    assert!(refused.reasons[0].contains("leaves none to keep clean"), "{:?}", refused.reasons);
+    assert!(refused.reasons[0].contains("leaves none to isolate"), "{:?}", refused.reasons);
     assert_eq!(refused.plan.notes.iter().filter(|note| note.contains("CPU ,")).count(), 0);
     let two = Sketch::new(16).nodes(2).device("eth0", &[0, 1]).device("eth1", &[8, 9]);
     let plan = plan_of(Policy::Isolate, &two.on_node("eth0", 0).on_node("eth1", 1).build());
@@ -658,16 +658,16 @@ fn a_width_is_one_for_virtual_interfaces_too() {
     );
 }
 
-/// An interrupt once stayed on a CPU that was to be kept clean, without a note.
+/// An interrupt once stayed on a CPU that was to be isolated, without a note.
 #[test]
 fn interrupts_leave_cpus_that_are_to_be_kept_clean() {
     let plan = |irqs: &[u32], clean: &str| {
-        let options = Options { keep_clean: cpus(clean), ..Options::default() };
+        let options = Options { isolated: cpus(clean), ..Options::default() };
         planned(Policy::Spread, &Sketch::new(4).device("eth0", irqs).traffic("eth0", 6e4).build(), &options)
     };
     let moved = plan(&[1, 3], "3").plan;
     assert_eq!(only(&moved, "irq_affinity"), ["eth0/rx-1 = 0"]);
-    assert_eq!(moved.settings[0].why, "CPU 3 should be kept clean");
+    assert_eq!(moved.settings[0].why, "CPU 3 is to be isolated");
     let full = plan(&[0, 1, 2, 3], "2-3");
     assert_eq!(only(&full.plan, "irq_affinity"), ["eth0/rx-2 = 0", "eth0/rx-3 = 1"], "they share CPUs");
 }
@@ -759,7 +759,7 @@ fn interrupts_whose_affinity_cannot_be_read_stay() {
     let action = "virtio0-config".to_owned();
     let own = Irq { number: IrqId(90), action, affinity: denied(), effective: denied(), ..Irq::default() };
     model.nics[0].other_irqs = vec![own];
-    let options = Options { keep_clean: cpus("0-3"), ..Options::default() };
+    let options = Options { isolated: cpus("0-3"), ..Options::default() };
     let policed = Policy::Isolate.plan(&model, &rates, &options, None);
     let moved = only(&policed.plan, "irq_affinity");
     assert!(moved.len() == 2 && moved.iter().all(|set| set.starts_with("eth0/rx-")), "{moved:?}");
