@@ -41,6 +41,9 @@ fi
 case $goal in lint | release)
   need git git
   need xz xz-utils
+  ;;
+esac
+case $goal in lint | release | test | cases)
   need python3 python3
   python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
   ;;
@@ -141,6 +144,11 @@ case $goal in test | cases)
   if ! "$lab/axe" >/dev/null; then
     echo "setup: fetching axe-core, some seconds"
     "$lab/axe" --fetch >/dev/null
+  fi
+  # A client of `rxlab mcp`; comes from PyPI.
+  if ! "$lab/mcp" >/dev/null; then
+    echo "setup: fetching the client of the Model Context Protocol, some seconds"
+    "$lab/mcp" --fetch >/dev/null
   fi
   ;;
 esac

@@ -25,6 +25,7 @@ mod look;
 mod lost_time;
 mod machine;
 pub mod man;
+pub mod mcp;
 pub mod merge;
 mod output;
 mod overview;
@@ -170,6 +171,7 @@ pub enum Command {
     Target(target::Args),
     Load(Box<load::Args>),
     Merge(merge::Args),
+    Mcp(mcp::Args),
     Client(client::Args),
     Help(help::Args),
     Completions(completions::Args),
@@ -248,7 +250,8 @@ fn run(mut global: Global, command: Command) -> Result {
     }
     let global = &global;
     // The output of these goes to a log.
-    let is_logged = matches!(command, Command::Guard(_) | Command::Restore(_) | Command::Exporter(_));
+    let is_logged =
+        matches!(command, Command::Guard(_) | Command::Restore(_) | Command::Exporter(_) | Command::Mcp(_));
     let notices = if is_logged { Vec::new() } else { leftovers::pass_on_notices(global) };
     match command {
         Command::Demo(args) => demo::run(global, &args),
@@ -281,6 +284,7 @@ fn run(mut global: Global, command: Command) -> Result {
         Command::Load(args) => load::run(global, &args),
         Command::Merge(args) => merge::run(global, &args),
         Command::Client(args) => client::run(global, &args),
+        Command::Mcp(args) => mcp::run(global, &args),
         Command::Help(args) => help::run(&args),
         Command::Completions(args) => completions::run(global, &args),
         Command::Man(args) => man::run(global, &args),

@@ -17,7 +17,12 @@ use rxlab_faces::report::text::{for_json, for_screen, is_odd, paragraph, paragra
 
 /// Standard output: JSON with `--json`, else text. All output must go through this module.
 pub(crate) fn stdout(global: &Global) -> Output {
-    if global.json { Output::new(io::stdout(), Form::Json) } else { text_stdout() }
+    if global.json { json_stdout() } else { text_stdout() }
+}
+
+/// Standard output for JSON, even without `--json`.
+pub(crate) fn json_stdout() -> Output {
+    Output::new(io::stdout(), Form::Json)
 }
 
 /// Standard output for text, even with `--json`.
@@ -62,7 +67,7 @@ pub(crate) fn print(global: &Global, value: &impl Serialize, text: impl FnOnce()
 /// Prints a value as JSON. Its shape is the type's `Serialize`, with its own `schema` field; nothing is added here.
 pub(crate) fn json(value: &impl Serialize) -> Result {
     let text = serde_json::to_string_pretty(value).map_err(|error| cannot_write(&error))?;
-    let mut out = Output::new(io::stdout(), Form::Json);
+    let mut out = json_stdout();
     writeln!(out, "{text}")?;
     Ok(out.flush()?)
 }

@@ -8,7 +8,7 @@ use rxlab_faces::report::text::{STRONG, paragraph, styled};
 /// Groups of commands in the help of `rxlab`, each with its commands in order.
 const GROUPS: [(&str, &str); 7] = [
     ("Look", "doctor show top flow interference trace explain"),
-    ("Record", "snapshot record serve exporter"),
+    ("Record", "snapshot record serve exporter mcp"),
     ("Try", "tune trial report demo"),
     ("Change", "plan apply confirm undo status history reapply"),
     ("Boot", "persist unpersist restore export"),
@@ -71,6 +71,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("serve", "rxlab serve\nrxlab serve --listen 127.0.0.1:8080 --every 5s"),
     ("exporter", "rxlab exporter\nrxlab exporter --listen 10.0.0.1:9942 --every 30s"),
     ("explain", "rxlab explain\nrxlab explain one-core-hotspot"),
+    ("mcp", "rxlab mcp\nrxlab mcp --allow-changes"),
     (
         "interference",
         "rxlab interference --for 10s\nrxlab interference --cpu 2 --with openssl\n\

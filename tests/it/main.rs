@@ -36,6 +36,7 @@ mod lab;
 mod load;
 mod losses;
 mod machines;
+mod mcp;
 mod nginx;
 mod observed;
 mod packets;

@@ -156,6 +156,13 @@ pub(crate) fn axe() -> Option<String> {
     path.ok().filter(|_| is_there).map(|path| std::fs::read_to_string(path.trim_end()).expect("readable"))
 }
 
+/// Folder of the Python client of the Model Context Protocol, which `scripts/setup.sh test` fetches.
+pub(crate) fn mcp() -> Option<String> {
+    let path = lab("mcp", &[], "lab/mcp --fetch has not fetched it: ");
+    let is_there = have("mcp", || path.as_ref().err().cloned());
+    path.ok().filter(|_| is_there).map(|path| path.trim_end().to_owned())
+}
+
 /// Held by tests that change machine-wide settings, and by tests that rely on them not to change.
 pub(crate) fn settings() -> MutexGuard<'static, ()> {
     static SETTINGS: Mutex<()> = Mutex::new(());
