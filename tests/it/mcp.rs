@@ -143,6 +143,15 @@ fn messages_are_answered_while_a_call_runs() {
 }
 
 #[test]
+fn a_call_ends_with_a_server_that_is_killed() {
+    let mut server = Server::start(&[]);
+    server.request(1, "tools/call", json!({ "name": "doctor", "arguments": { "sample": "60s" } }));
+    wait_for("the call", || calls(server.state.path(), &server.process) == 1);
+    server.process.signal(rustix::process::Signal::KILL);
+    wait_for("its end", || calls(server.state.path(), &server.process) == 0);
+}
+
+#[test]
 fn changes_are_not_offered_unless_they_are_allowed() {
     let mut server = Server::start(&[]);
     let listed = server.ask(1, "tools/list", Value::Null);

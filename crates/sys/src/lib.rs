@@ -58,6 +58,7 @@ pub use process_id::ProcessId;
 pub use query::{EthtoolGet, Query, values_in_words};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::{Notes, RecordingHost};
+pub use shell::signal_at_our_end;
 pub use signals::await_children;
 pub use thread::{
     allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns, thread_user_and_system_ticks,

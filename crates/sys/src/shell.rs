@@ -35,7 +35,8 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
         shell.current_dir(directory);
     }
     if interruptible {
-        end_with_us(&mut shell);
+        // Else its effect could come after the rollback.
+        signal_at_our_end(&mut shell, Signal::KILL);
     } else {
         shell.process_group(0);
     }
@@ -47,15 +48,15 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
     Err(failed(format!("ended with {status}{last}")))
 }
 
-/// Has the shell killed when this process dies: else its effect could come after the rollback.
+/// Has the process of a command get `signal` when the thread that starts it ends, however it does.
 #[allow(unsafe_code)]
-fn end_with_us(shell: &mut Command) {
+pub fn signal_at_our_end(command: &mut Command, signal: Signal) {
     let us = getpid();
     // SAFETY: between fork and exec only prctl(2) and getppid(2) are called, which take no lock and no
     // memory.
     unsafe {
-        shell.pre_exec(move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(signal))?;
             // This process died before the kernel had the request.
             if getppid() == Some(us) { Ok(()) } else { Err(Errno::SRCH.into()) }
         })

@@ -20,6 +20,7 @@ use super::tools::Tool;
 use crate::commands::tree::EXIT_CODES;
 use crate::commands::{Global, output};
 use crate::error::{CommandError, Result};
+use rxlab_sys::signal_at_our_end;
 
 /// Calls that run at once.
 const MOST: usize = 8;
@@ -97,6 +98,8 @@ impl Calls {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        // As if its connection had ended, should this process be killed.
+        signal_at_our_end(&mut command, Signal::INT);
         let child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
