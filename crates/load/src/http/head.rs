@@ -15,6 +15,8 @@ const MOST_FIELDS: usize = 5_000;
 /// Framing of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
+    /// None: the response announces another one (1xx).
+    Interim,
     Sized(u64),
     Chunked,
     UntilClose,
@@ -65,10 +67,8 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
     let (Some(status), Some(version)) = (parsed.code, parsed.version) else {
         return Err("invalid status line");
     };
-    match status {
-        101 => return Err("a switch to another protocol (101), which was not requested"),
-        100..1_000 => {}
-        _ => return Err("invalid status"),
+    if status == 101 {
+        return Err("a switch to another protocol (101), which was not requested");
     }
     let (mut close, mut keep, mut length, mut coding) = (false, false, None, Coding::None);
     for header in parsed.headers.iter() {
@@ -102,8 +102,9 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
             }
         }
     }
-    let empty = bodyless || status < 200 || status == 204 || status == 304;
+    let empty = bodyless || status == 204 || status == 304;
     let body = match (empty, coding, length) {
+        _ if (100..200).contains(&status) => Body::Interim,
         (true, ..) => Body::Sized(0),
         // A coding overrides the length (RFC 9112 6.3).
         (_, Coding::Chunked, _) => Body::Chunked,

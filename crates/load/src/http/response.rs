@@ -201,6 +201,8 @@ impl Parser {
         loop {
             let Some(&first) = input.first() else { return Ok(None) };
             match self.state {
+                // A line end that a server writes behind a body is none of the next head.
+                State::Head if self.head.is_empty() && matches!(first, b'\r' | b'\n') => *input = &input[1..],
                 State::Head => {
                     let Some(next) = self.head(input)? else { return Ok(None) };
                     self.state = next;
@@ -321,8 +323,7 @@ impl Parser {
         self.response = response;
         self.check.begin();
         Ok(Some(match body {
-            // Interim responses announce the real one.
-            _ if response.status < 200 => State::Head,
+            Body::Interim => State::Head,
             Body::Sized(length) => State::Sized(length),
             Body::Chunked => State::ChunkSize { size: 0, digits: 0 },
             Body::UntilClose => State::UntilClose,
@@ -364,7 +365,7 @@ impl Parser {
 pub(super) fn judge(status: u16, good: &Statuses, check: &Check) -> Option<Failure> {
     let class = match status {
         status if good.has(status) => return check.failure(),
-        ..300 => ErrorClass::Status2xx,
+        200..300 => ErrorClass::Status2xx,
         300..400 => ErrorClass::Status3xx,
         400..500 => ErrorClass::Status4xx,
         _ => ErrorClass::Status5xx,
