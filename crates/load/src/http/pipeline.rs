@@ -199,8 +199,14 @@ impl Pipeline {
 
     /// The stream has ended: counts a response that ends with it, and returns why the rest has failed.
     fn end(&mut self, now: Nanos, tally: &mut Tally, heard: &mut bool) -> Failure {
+        let is_cut_off = self.transport.as_ref().is_some_and(Transport::is_cut_off);
         match self.parser.finish() {
             Ok(None) => self.closed(),
+            // RFC 9112 8.
+            Ok(Some(_)) if is_cut_off => Failure::new(
+                ErrorClass::Truncated,
+                "within a body without a length, before the end of TLS (close_notify)",
+            ),
             Ok(Some(response)) => {
                 self.answer(1, response, now, tally, heard).err().unwrap_or_else(|| self.closed())
             }

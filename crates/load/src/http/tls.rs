@@ -58,13 +58,15 @@ pub(super) struct Tls {
     pub(super) violation: Option<String>,
     /// Bytes that the socket has taken.
     pub(super) written: u64,
+    /// The server closed the connection without an end of TLS (close_notify).
+    pub(super) is_cut_off: bool,
 }
 
 impl Tls {
     pub(super) fn new(setup: &Setup) -> std::io::Result<Self> {
         let connection = ClientConnection::new(Arc::clone(&setup.config), setup.name.clone());
         connection
-            .map(|connection| Self { connection, violation: None, written: 0 })
+            .map(|connection| Self { connection, violation: None, written: 0, is_cut_off: false })
             .map_err(std::io::Error::other)
     }
 
@@ -146,11 +148,15 @@ impl Tls {
             match self.connection.reader().read(buffer) {
                 Ok(length) => return Ok(length),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // Many servers close without close_notify. HTTP tells if a response is complete.
-                Err(_) => return Ok(0),
+                // Many servers close like this. Most responses say themselves if they are complete.
+                Err(_) => {
+                    self.is_cut_off = true;
+                    return Ok(0);
+                }
             }
             match self.receive(socket) {
-                Ok(_) => self.send(socket).map_err(|_| Errno::CONNRESET)?,
+                // What was received may be a response to a request that the server takes no more of: the next write says so.
+                Ok(_) => drop(self.send(socket)),
                 Err(error) => {
                     return Err(match error.kind() {
                         ErrorKind::WouldBlock => Errno::AGAIN,

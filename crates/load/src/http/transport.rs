@@ -58,6 +58,11 @@ impl Transport {
         }
     }
 
+    /// True if something may be missing before the end of the stream: TLS did not end.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_cut_off)
+    }
+
     /// True if a read that does not fill its buffer has emptied the socket. With TLS it says nothing about the socket.
     pub(super) fn is_empty_after_a_short_read(&self) -> bool {
         self.tls.is_none()

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Destination, Engine, ErrorClass, HttpEngine, Nanos, Poller, Schedule, Spec, Tally};
@@ -9,7 +10,9 @@ use crate::clock::{Clock, MILLISECOND, SECOND};
 use crate::event::Event;
 use crate::http::pipeline::Pipeline;
 use crate::http::request::block;
+use crate::http::tls::Setup;
 use crate::rate::Rate;
+use crate::{certified, trust};
 
 /// A server that accepts connections, and a load on it.
 fn listener(connections: usize) -> (TcpListener, Spec) {
@@ -22,7 +25,9 @@ fn listener(connections: usize) -> (TcpListener, Spec) {
 fn engine(spec: &Spec, listener: &TcpListener, clock: Clock) -> HttpEngine<Pipeline> {
     let at = Destination::Inet(listener.local_addr().expect("bound"));
     let poller = Poller::alone(spec.pacing, clock);
-    let mut engine = HttpEngine::new(spec, &at, block(spec).into(), None, 0, poller).expect("an engine");
+    let setup = || Setup::new(trust::config(spec).expect("no files"), spec, b"http/1.1").expect("a name");
+    let tls = spec.url.tls.then(setup);
+    let mut engine = HttpEngine::new(spec, &at, block(spec).into(), tls, 0, poller).expect("an engine");
     engine.warm(SECOND).expect("open");
     engine
 }
@@ -174,4 +179,37 @@ fn a_request_that_is_due_does_not_wait_for_a_closed_connection() {
     turn_until(&mut engine, &mut tally, |tally| tally.completed == 10);
     assert_eq!(tally.errors_of(ErrorClass::Unsent), 0);
     assert!(tally.opened >= 2 && tally.events[&Event::Reconnect] >= 2, "{tally:?}");
+}
+
+/// Where the connection breaks, such a body was once a good response, however short.
+#[test]
+fn a_body_without_a_length_ends_with_tls() {
+    for is_ended in [true, false] {
+        let (listener, mut spec) = listener(1);
+        (spec.url.tls, spec.insecure, spec.requests) = (true, true, Some(3));
+        let accepted = listener.try_clone().expect("a listener");
+        let config = Arc::new(certified::server(b"http/1.1"));
+        std::thread::spawn(move || {
+            for stream in accepted.incoming().flatten() {
+                let connection = rustls::ServerConnection::new(Arc::clone(&config)).expect("settings");
+                let mut stream = rustls::StreamOwned::new(connection, stream);
+                // Each fails if the client has given up.
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nhello");
+                if is_ended {
+                    stream.conn.send_close_notify();
+                }
+                let _ = stream.flush();
+            }
+        });
+        let mut engine = engine(&spec, &listener, Clock::start());
+        let mut tally = Tally::new();
+        engine.begin(None, &mut tally);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !engine.is_done() && Instant::now() < deadline {
+            engine.turn(&mut tally);
+        }
+        let truncated = tally.errors_of(ErrorClass::Truncated);
+        assert_eq!((tally.completed, truncated), if is_ended { (3, 0) } else { (0, 3) }, "{tally:?}");
+    }
 }
