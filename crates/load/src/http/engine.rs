@@ -36,6 +36,10 @@ const EVENTS_A_CLOCK: usize = 8;
 /// sleeping server is woken once for all of them (3 to 8 % of the client's time at depth 1).
 const ANSWERS_A_ROUND: usize = 64;
 
+/// Shortest time away from the sockets that counts for each request that was due meanwhile: all of them are late by it, also
+/// those for which no connection is free when it is over.
+const STALL: Nanos = MILLISECOND;
+
 /// The connection is at its end or broken.
 const ENDING: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
@@ -74,6 +78,10 @@ pub(super) struct HttpEngine<W: Wire> {
     dormant: VecDeque<usize>,
     /// Open loop: more may be due than one turn could send, or count as unsent.
     is_behind: bool,
+    /// Open loop: begin and end of the times in which this thread did not get to what was due.
+    stalls: VecDeque<(Nanos, Nanos)>,
+    /// End of the last wait.
+    woke: Nanos,
     /// Connections whose input was not read to its end.
     unread: Vec<usize>,
     /// Closed loop: connections that were read and get their next requests with the others of this round.
@@ -114,6 +122,8 @@ impl<W: Wire> HttpEngine<W> {
             free: VecDeque::with_capacity(count),
             dormant: VecDeque::new(),
             is_behind: false,
+            stalls: VecDeque::new(),
+            woke: 0,
             unread: Vec::new(),
             answered: Vec::with_capacity(ANSWERS_A_ROUND),
             requests,
@@ -213,6 +223,13 @@ impl<W: Wire> HttpEngine<W> {
         }
     }
 
+    /// Notes that this thread worked, or overslept, from `begin` to `end`.
+    fn note_stall(&mut self, begin: Nanos, end: Nanos) {
+        if self.schedule.is_some() && end.saturating_sub(begin) > STALL {
+            self.stalls.push_back((begin, end));
+        }
+    }
+
     fn handle(&mut self, Ready { index, flags }: Ready, now: Nanos, tally: &mut Tally) {
         let connection = &mut self.connections[index];
         match connection.phase {
@@ -303,6 +320,7 @@ impl<W: Wire> Engine for HttpEngine<W> {
         }
         self.poller.begin();
         self.reached = self.poller.now();
+        self.woke = self.reached;
         for index in 0..self.connections.len() {
             if self.only_opens {
                 // Those that are open now were not asked for.
@@ -318,6 +336,7 @@ impl<W: Wire> Engine for HttpEngine<W> {
     fn turn(&mut self, tally: &mut Tally) {
         // Even without an appointment: the time in between is how long the loop worked.
         let mut now = self.poller.now();
+        self.note_stall(self.woke, now);
         let mut until = (now + self.period).min(self.deadlines.first()).min(self.retries.first());
         until = until.min(self.alarms.first());
         let is_ready = !self.free.is_empty() || !self.dormant.is_empty();
@@ -328,7 +347,10 @@ impl<W: Wire> Engine for HttpEngine<W> {
         if self.is_behind || !self.unread.is_empty() {
             until = now;
         }
+        let asleep = until.max(now);
         now = self.poller.wait(now, until, due == Some(until), &mut tally.spun);
+        self.note_stall(asleep, now);
+        self.woke = now;
         let unread = std::mem::take(&mut self.unread);
         for event in 0..self.poller.len() {
             if event % EVENTS_A_CLOCK == EVENTS_A_CLOCK - 1 {

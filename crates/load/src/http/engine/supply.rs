@@ -143,7 +143,8 @@ impl<W: Wire> HttpEngine<W> {
                 return;
             };
             self.left -= 1;
-            tally.scheduled(intended, free_since, now);
+            let possible = free_since.min(now - self.stalled(intended));
+            tally.scheduled(intended, possible, now);
             if opening == Opening::Begun {
                 self.put(index, 1, intended, now, tally);
             } else {
@@ -157,6 +158,14 @@ impl<W: Wire> HttpEngine<W> {
             }
         }
         self.is_behind = true;
+    }
+
+    /// Time for which this thread did not get to a request due at `intended`. Must be called in the order of the schedule.
+    fn stalled(&mut self, intended: Nanos) -> Nanos {
+        while self.stalls.front().is_some_and(|(_, end)| *end < intended) {
+            self.stalls.pop_front();
+        }
+        self.stalls.front().filter(|(begin, _)| *begin <= intended).map_or(0, |(_, end)| end - intended)
     }
 
     /// The connection that has been free for longest, and since when. Connections that closed since they were

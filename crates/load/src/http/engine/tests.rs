@@ -213,3 +213,33 @@ fn a_body_without_a_length_ends_with_tls() {
         assert_eq!((tally.completed, truncated), if is_ended { (3, 0) } else { (0, 3) }, "{tally:?}");
     }
 }
+
+/// While this thread is kept from its CPU, requests become due for which there are too few connections afterwards: their wait
+/// was once the target's.
+#[test]
+fn a_stall_of_this_thread_is_its_own_lag() {
+    let (listener, spec) = listener(1);
+    let server = listener.try_clone().expect("a listener");
+    std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().expect("connected");
+        while let Ok(1..) = stream.read(&mut [0; 1024]) {
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
+                return;
+            }
+        }
+    });
+    let clock = Clock::start();
+    let mut engine = engine(&spec, &listener, clock);
+    let schedule = Schedule::new(clock.now(), &Rate::steady(200.0), false, 0, 1, 60);
+    let mut tally = Tally::new();
+    engine.begin(Some(schedule), &mut tally);
+    engine.turn(&mut tally);
+    std::thread::sleep(Duration::from_millis(300));
+    let deadline = clock.now() + 10 * SECOND;
+    while tally.completed < 60 && clock.now() < deadline {
+        engine.turn(&mut tally);
+    }
+    assert_eq!((tally.completed, tally.lag.len()), (60, 60));
+    let late = tally.lag.count_between(100 * MILLISECOND, Nanos::MAX);
+    assert!(late >= 35, "{late} of the 40 that were due in the first 200 ms");
+}
