@@ -166,6 +166,7 @@ impl Session {
                 slow_from: AtomicU64::new(Nanos::MAX),
                 stop: AtomicBool::new(false),
                 done: AtomicBool::new(false),
+                is_last: AtomicBool::new(false),
                 reset: AtomicBool::new(false),
                 skip: AtomicBool::new(false),
                 wake: Arc::new(wake),
@@ -284,6 +285,7 @@ impl Session {
     /// sink's queue are not lost. Outstanding responses stay outstanding.
     pub fn finish(mut self) -> (Interval, Option<Arrivals>) {
         if !self.told {
+            self.threads.iter().for_each(|thread| thread.control.is_last.store(true, Ordering::Release));
             return (self.cut(), None);
         }
         self.end_threads();

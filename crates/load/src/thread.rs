@@ -48,6 +48,8 @@ pub(super) struct Control {
     pub(super) slow_from: AtomicU64,
     /// Set when the thread has sent its fixed number of requests and all have ended.
     pub(super) done: AtomicBool,
+    /// The next cut is the last: nothing is sent behind it.
+    pub(super) is_last: AtomicBool,
     /// The thread resets its connections at the end.
     pub(super) reset: AtomicBool,
     /// The next cut drops the requests that are due and not sent.
@@ -202,6 +204,9 @@ impl Worker {
                 cuts += 1;
                 // A session that is being dropped no longer receives.
                 let _ = self.cuts.send(self.cut(engine, &mut tally, &mut last, end));
+                if self.control.is_last.load(Ordering::Acquire) {
+                    break;
+                }
                 if self.control.skip.swap(false, Ordering::AcqRel)
                     && let Some(schedule) = engine.schedule()
                 {

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{connections, millis, run, rxlab, serve_http, spec, steady};
+use super::{connections, millis, run, rxlab, serve_http, simple, spec, steady};
 use crate::lab::inside;
-use crate::process::{Ended, Running};
+use crate::process::{Ended, Running, wait_for};
 use crate::require;
 use rxlab::lab::Namespace;
-use rxlab_load::servers::Target;
-use rxlab_load::{ErrorClass, Percentile, Report};
+use rxlab_load::servers::{self, Target};
+use rxlab_load::{ErrorClass, Percentile, Report, Session};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -72,7 +72,7 @@ fn more_connections_than_ports_are_a_failure_of_this_machine() {
     namespace.ip("link set lo up").expect("up");
     inside(&namespace, "sysctl").args(["-q", "-w", "net.ipv4.ip_local_port_range=40000 40049"]).exits(0);
     let (http, netns) = (Some(([127, 0, 0, 1], 9000).into()), Some(namespace.path()));
-    let target = rxlab_load::servers::Spec { http, netns: netns.clone(), ..Default::default() };
+    let target = servers::Spec { http, netns: netns.clone(), ..Default::default() };
     let _target = Target::start(&target).expect("started");
     let mut spec = spec("http://127.0.0.1:9000/simple");
     (spec.connections, spec.netns) = (100, netns);
@@ -100,13 +100,27 @@ fn a_response_before_the_whole_body_was_read_is_a_response() {
     assert!(total.statuses.get(&413).is_some_and(|count| *count >= 8), "{total:?}");
 }
 
+/// A load once went on between its last cut and its end: the log of the server had requests that no result had.
+#[test]
+fn the_server_has_as_many_requests_as_were_sent() {
+    let _noise = crate::quiet::noisy();
+    let (target, spec) = simple();
+    for _ in 0..5 {
+        let before = target.counters().requests;
+        let session = Session::start(&spec).expect("started");
+        std::thread::sleep(millis(50));
+        let (total, _) = session.finish();
+        wait_for("the last count", || target.counters().requests - before == total.sent);
+    }
+}
+
 /// TCP connects a socket to itself where the kernel chooses the port without a listener as the local one.
 #[test]
 fn a_connection_to_itself_is_no_server() {
     let port = crate::process::free_port();
     let mut spec = spec(&format!("http://127.0.0.1:{port}/"));
     (spec.connections, spec.sources, spec.source_ports) = (1, vec![[127, 0, 0, 1].into()], vec![port]);
-    let error = rxlab_load::Session::start(&spec).expect_err("nothing listens").to_string();
+    let error = Session::start(&spec).expect_err("nothing listens").to_string();
     assert!(error.contains("refused"), "{error}");
 }
 
