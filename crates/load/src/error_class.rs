@@ -40,7 +40,7 @@ pub enum ErrorClass {
     Status3xx,
     /// A response with status 4xx.
     Status4xx,
-    /// A response with status 5xx, or above 599, which counts as such (RFC 9110 15).
+    /// A response with status 5xx, or outside 100 to 599, which counts as such (RFC 9110 15).
     Status5xx,
     /// A tracker returned an error, or over HTTP a failure reason.
     TrackerError,
@@ -70,7 +70,7 @@ impl ErrorClass {
     /// The class of a datagram that the kernel did not take.
     pub(super) fn of_send(errno: Errno) -> Self {
         match errno {
-            Errno::CONNREFUSED => ErrorClass::Connect,
+            Errno::CONNREFUSED | Errno::HOSTUNREACH => ErrorClass::Connect,
             // The device or its queue is full: sending less helps.
             Errno::NOBUFS | Errno::AGAIN => ErrorClass::Send,
             errno if lack(Some(errno.raw_os_error())).is_some() => ErrorClass::Local,
@@ -94,6 +94,25 @@ const LACKS: [(&[Errno], &str, &str); 7] = [
     (&[Errno::NETUNREACH], "no route to the network", "see ip route get"),
     (&[Errno::NETDOWN], "the network is down", "see ip link"),
 ];
+
+/// The error as which an answer of the network to an earlier packet counts (ICMP); `None` of any other error. A router
+/// without a route answers with ENETUNREACH, and a firewall over IPv6 with EACCES. Where this machine has no route or
+/// permission, it says so at once.
+pub(super) fn answer_of_network(errno: Errno) -> Option<Errno> {
+    match errno {
+        Errno::NETUNREACH | Errno::ACCESS => Some(Errno::HOSTUNREACH),
+        Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::HOSTDOWN | Errno::NONET | Errno::NOPROTOOPT => {
+            Some(errno)
+        }
+        _ => None,
+    }
+}
+
+/// The error of a connection attempt that began well, see [`answer_of_network`].
+pub(super) fn of_attempt(error: std::io::Error) -> std::io::Error {
+    let answer = Errno::from_io_error(&error).and_then(answer_of_network);
+    answer.map_or(error, std::io::Error::from)
+}
 
 /// What this machine lacks, if the error is its own.
 pub(super) fn lack(errno: Option<i32>) -> Option<&'static str> {

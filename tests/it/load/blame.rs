@@ -13,7 +13,7 @@ use crate::process::{Ended, Running, wait_for};
 use crate::require;
 use rxlab::lab::Namespace;
 use rxlab_load::servers::{self, Target};
-use rxlab_load::{ErrorClass, Percentile, Report, Session};
+use rxlab_load::{ErrorClass, Percentile, Report, Session, Spec};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -83,6 +83,49 @@ fn more_connections_than_ports_are_a_failure_of_this_machine() {
     let reason = report.saturation.reason.expect("the client is the limit");
     for part in ["no free local port", "--source", "ip_local_port_range"] {
         assert!(reason.contains(part), "{reason}");
+    }
+}
+
+/// A firewall or a router on the way rejects packets (ICMP). To a socket that looks like a route, over IPv6 like a
+/// permission, that this machine lacks.
+#[test]
+fn an_answer_of_the_network_is_no_failure_of_this_machine() {
+    require::needs!(netns, root, nft);
+    let namespace = Namespace::new().expect("made");
+    namespace.ip("link set lo up").expect("up");
+    let nft = |rule: &str| inside(&namespace, "nft").arg(rule).exits(0);
+    nft("add table inet t; add chain inet t c { type filter hook input priority 0; }");
+    let reject = |with: &str| {
+        nft(&format!("flush chain inet t c; add rule inet t c th dport 9000 reject with icmpx type {with}"));
+    };
+    for host in ["127.0.0.1", "[::1]"] {
+        nft("flush chain inet t c");
+        let netns = Some(namespace.path());
+        let at = Some(format!("{host}:9000").parse().expect("an address"));
+        let target = servers::Spec { http: at, udp_echo: at, netns: netns.clone(), ..Default::default() };
+        let _target = Target::start(&target).expect("started");
+        let load = |scheme| Spec { netns: netns.clone(), ..spec(&format!("{scheme}://{host}:9000")) };
+        let udp = Spec { connections: 2, rate: steady(100.0), timeout: millis(200), ..load("udp") };
+        let session = Session::start(&udp).expect("started");
+        std::thread::sleep(millis(100));
+        reject("admin-prohibited");
+        std::thread::sleep(millis(400));
+        let total = session.stop();
+        let reasons = total.reasons.of(ErrorClass::Connect);
+        let is_named = reasons.first().is_some_and(|(reason, _)| reason.starts_with("No route to host"));
+        let is_lost = |class: &ErrorClass| [ErrorClass::Connect, ErrorClass::Timeout].contains(class);
+        assert!(is_named && total.errors.keys().all(is_lost), "{host}: {total:?}");
+        for (scheme, with) in
+            [("udp", "admin-prohibited"), ("http", "admin-prohibited"), ("http", "no-route")]
+        {
+            reject(with);
+            let error = Session::start(&load(scheme)).expect_err("rejected").to_string();
+            let parts = ["cannot reach the target", "No route to host"];
+            assert!(
+                error.starts_with(parts[0]) && error.contains(parts[1]),
+                "{host}, {scheme}, {with}: {error}"
+            );
+        }
     }
 }
 

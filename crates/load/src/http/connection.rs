@@ -12,7 +12,7 @@ use socket2::Socket;
 use super::peer::Peer;
 use super::wire::{Received, Unopened, Wire};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
-use crate::error_class::ErrorClass;
+use crate::error_class::{ErrorClass, of_attempt};
 use crate::event::Event;
 use crate::poller::Poller;
 use crate::reasons::Failure;
@@ -159,7 +159,7 @@ impl<W: Wire> Connection<W> {
         let Some(socket) = &self.socket else { return Ok(false) };
         if matches!(self.phase, Phase::Connecting { .. })
             && let Some(error) =
-                socket.take_error().unwrap_or_else(Some).or_else(|| no_listener(peer, socket))
+                socket.take_error().unwrap_or_else(Some).map(of_attempt).or_else(|| no_listener(peer, socket))
         {
             self.close(now, requests);
             return Err((ErrorClass::of_connect(&error), error));
@@ -236,7 +236,7 @@ impl<W: Wire> Connection<W> {
                 tally.failed_for(failure, 1);
                 tally.not_sent += 1;
             }
-            // Bytes that answer nothing, such as a line end too many behind the last body.
+            // Bytes that answer nothing.
             (ErrorClass::Garbage, 0) => tally.event(Event::Unsolicited),
             (_, 0) => {}
             (ErrorClass::Garbage | ErrorClass::Truncated, count) => {

@@ -17,7 +17,7 @@ use super::flow_sockets;
 use super::talk::{Heard, Talk};
 use super::train::Trains;
 use crate::clock::Nanos;
-use crate::error_class::ErrorClass;
+use crate::error_class::{ErrorClass, answer_of_network};
 use crate::event::Event;
 use crate::poller::{Poller, Ready};
 use crate::schedule::Schedule;
@@ -109,9 +109,9 @@ impl Exchange {
         })
     }
 
-    /// Receives on a flow; returns `true` if the port turned out to be closed.
-    fn receive(&mut self, index: usize, tally: &mut Tally) -> bool {
-        let mut refused = false;
+    /// Receives on a flow; returns the error if the network answered that the target is unreachable.
+    fn receive(&mut self, index: usize, tally: &mut Tally) -> Option<Errno> {
+        let mut refused = None;
         for _ in 0..READS_PER_TURN {
             let flow = &mut self.flows[index];
             let received = if self.batch > 1 {
@@ -127,13 +127,11 @@ impl Exchange {
                     tally.bytes += train.length as u64;
                     self.hear(index, train, tally);
                 }
-                Err(Errno::CONNREFUSED) => {
-                    refused = true;
-                    if flow.window.give_up_oldest().is_some() {
-                        tally.failed(ErrorClass::Connect, &Errno::CONNREFUSED.into(), 1);
-                    }
+                Err(errno) => {
+                    let Some(answer) = answer_of_network(errno) else { break };
+                    refused = Some(answer);
+                    self.give_up_oldest(index, answer, tally);
                 }
-                Err(_) => break,
             }
             // Saves the read that would only return "nothing more".
             if self.flows[index].window.open() == 0 {
@@ -141,10 +139,17 @@ impl Exchange {
             }
         }
         // After a refusal the next sweep retries: no storm against a closed port.
-        if !refused {
+        if refused.is_none() {
             self.supply(index, tally);
         }
         refused
+    }
+
+    /// Gives up the datagram that an answer of the network concerns: the oldest, most likely.
+    fn give_up_oldest(&mut self, index: usize, errno: Errno, tally: &mut Tally) {
+        if self.flows[index].window.give_up_oldest().is_some() {
+            tally.failed(ErrorClass::Connect, &errno.into(), 1);
+        }
     }
 
     /// Counts the datagrams of one receive, all with the same arrival time.
@@ -272,14 +277,17 @@ impl Exchange {
         }
         let size = self.out.len() / self.from.len();
         let mut result = self.trains.send(&flow.socket, &self.out, size, tally);
-        if result == (0, Some(Errno::CONNREFUSED)) {
-            // The error concerns an earlier datagram; none of these has been sent yet.
-            if flow.window.give_up_oldest().is_some() {
-                tally.failed(ErrorClass::Connect, &Errno::CONNREFUSED.into(), 1);
-            }
+        if let (0, Some(errno)) = result
+            && let Some(answer) = answer_of_network(errno)
+        {
+            // If it concerns an earlier datagram, none of these has been sent yet, and now they are.
             result = self.trains.send(&flow.socket, &self.out, size, tally);
+            if result.1 != Some(errno) || errno == Errno::CONNREFUSED {
+                self.give_up_oldest(index, answer, tally);
+            }
         }
         let (sent, kept) = result;
+        let flow = &mut self.flows[index];
         for from in &self.from[..sent] {
             flow.window.push(*from, now);
             if self.schedule.is_some() {

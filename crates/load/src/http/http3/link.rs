@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use socket2::Socket;
 
-use crate::error_class::ErrorClass;
+use crate::error_class::{ErrorClass, answer_of_network};
 use crate::http::peer::{Peer, SILENCE};
 use crate::http::streams::{Turn, WINDOW};
 use crate::http::wire::Unopened;
@@ -193,7 +193,7 @@ impl Link {
                 Err(errno) => {
                     (self.reads, self.is_spent) = (0, false);
                     if errno != Errno::AGAIN {
-                        self.lose(End::Socket(errno));
+                        self.lose(End::Socket(answer_of_network(errno).unwrap_or(errno)));
                     }
                     return;
                 }

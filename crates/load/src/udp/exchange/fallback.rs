@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Socket, Type};
 
 use super::Exchange;
-use crate::error_class::{ErrorClass, lack};
+use crate::error_class::{ErrorClass, lack, of_attempt};
 use crate::reasons::{Failure, text};
 use crate::tally::Tally;
 use crate::udp::flow::Echoed;
@@ -60,7 +60,7 @@ impl Fallback {
                 }
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
+                Err(errno) => return Err(of_attempt(errno.into())),
             }
         }
         loop {

@@ -1,5 +1,6 @@
 //! Steps before the requests: checking that the target is there, and greetings of flows.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use rustix::io::Errno;
 
 use super::Exchange;
 use crate::clock::{MILLISECOND, Nanos};
-use crate::error_class::ErrorClass;
+use crate::error_class::{ErrorClass, of_attempt};
 use crate::poller::Ready;
 use crate::tally::Tally;
 use crate::udp::talk::{Greeting, Heard};
@@ -23,7 +24,7 @@ const SHOWN: usize = 32;
 fn strange(datagram: &[u8]) -> std::io::Error {
     let begin = datagram[..datagram.len().min(SHOWN)].escape_ascii();
     let text = format!("it answers, but not to what was sent: {} bytes, `{begin}`", datagram.len());
-    std::io::Error::new(std::io::ErrorKind::InvalidData, text)
+    std::io::Error::new(ErrorKind::InvalidData, text)
 }
 
 impl Exchange {
@@ -50,8 +51,9 @@ impl Exchange {
                     }
                     heard_other = Some(strange(&self.buffer[..length]));
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
-                Err(_) => {}
+                // Without a response in time.
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => return Err(of_attempt(error)),
             }
         }
         Err(heard_other.unwrap_or_else(|| Errno::TIMEDOUT.into()))
@@ -61,17 +63,21 @@ impl Exchange {
     pub(crate) fn warm(&mut self, until: Nanos) -> std::io::Result<()> {
         // Nothing before the start of the load is counted.
         let mut uncounted = Tally::new();
-        let mut refused = false;
+        let mut refused: Option<Errno> = None;
         loop {
             let now = self.poller.now();
             let open = (0..self.flows.len()).filter(|flow| self.talk.is_open(*flow, now)).count();
             match open {
                 _ if open == self.flows.len() => return Ok(()),
-                0 if now >= until && refused => return Err(Errno::CONNREFUSED.into()),
+                0 if now >= until
+                    && let Some(errno) = refused =>
+                {
+                    return Err(errno.into());
+                }
                 0 if now >= until && !uncounted.reasons.is_empty() => {
                     let (reason, _) = uncounted.reasons.of(ErrorClass::Connect)[0];
                     let text = format!("it gives no connection id: {reason}");
-                    return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
+                    return Err(std::io::Error::new(ErrorKind::InvalidData, text));
                 }
                 0 if now >= until && uncounted.datagrams.receives > 0 => {
                     return Err(strange(&self.buffer[..self.last]));
@@ -81,12 +87,13 @@ impl Exchange {
                 _ => {}
             }
             for index in 0..self.flows.len() {
-                refused |= self.greet(index, now, &mut uncounted) == Some(Errno::CONNREFUSED);
+                let unsent = self.greet(index, now, &mut uncounted);
+                refused = unsent.filter(|errno| *errno != Errno::AGAIN).or(refused);
             }
             self.poller.wait(now, until.min(now + MILLISECOND), false, &mut 0);
             for event in 0..self.poller.len() {
                 if let Some(Ready { index, .. }) = self.poller.ready(event) {
-                    refused |= self.receive(index, &mut uncounted);
+                    refused = self.receive(index, &mut uncounted).or(refused);
                 }
             }
         }
