@@ -1,16 +1,17 @@
 //! HTTP/2 on one connection (RFC 9113), with the frames of the `h2` crate.
 
 mod channel;
+mod frames;
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
-use h2::{Ping, Reason, RecvStream};
+use h2::{Reason, RecvStream};
 use http::Request;
 use socket2::Socket;
 
@@ -95,6 +96,9 @@ impl Carrier for Http2 {
 
     fn room(&mut self, outstanding: usize, most: usize) -> usize {
         let State::Open(open) = &mut self.state else { return 0 };
+        if self.meter.is_worn() {
+            return 0;
+        }
         match open.send.poll_ready(&mut context()) {
             Poll::Ready(Ok(())) => {
                 most.min(open.connection.max_concurrent_send_streams().saturating_sub(outstanding))
@@ -129,7 +133,10 @@ impl Carrier for Http2 {
             // Fails only for a stream that has ended: nothing more comes on it.
             let _ = body.flow_control().release_capacity(data.len());
         }
-        polled.map_err(failure)
+        polled.map_err(|error| match failure(error) {
+            Failure { class: ErrorClass::Closed, reason } => Failure { class: ErrorClass::Truncated, reason },
+            failure => failure,
+        })
     }
 
     fn begin_turn(&mut self, turn: Turn) {
@@ -152,25 +159,34 @@ impl Carrier for Http2 {
         self.meter.is_spent()
     }
 
+    fn is_settled(&mut self) -> bool {
+        let State::Open(open) = &mut self.state else { return false };
+        !self.meter.is_blocked() && !matches!(open.send.poll_ready(&mut context()), Poll::Ready(Err(_)))
+    }
+
+    fn is_worn(&self) -> bool {
+        self.meter.is_worn()
+    }
+
     fn take_bytes(&mut self) -> u64 {
         self.meter.take_bytes()
     }
 }
 
-/// Opens HTTP/2 on a channel. It is open once the server has answered a PING: a server of another protocol takes the first
-/// bytes as well.
+/// Opens HTTP/2 on a channel. It is open once the server allows streams, which it does with its SETTINGS: a server of another
+/// protocol takes the first bytes as well.
 async fn handshake(channel: Channel) -> std::io::Result<Open> {
     let mut builder = Builder::new();
     builder.enable_push(false).initial_window_size(WINDOW).initial_connection_window_size(WINDOW);
+    // The late response to a request that was given up counts as such a reset, too.
+    builder.max_local_error_reset_streams(None);
+    builder.initial_max_send_streams(0);
     let (send, mut connection) = builder.handshake(channel).await.map_err(unopened)?;
-    let mut pings = connection.ping_pong().expect("it is taken once");
-    let mut pong = pin!(pings.ping(Ping::opaque()));
-    poll_fn(|context| {
-        if let Poll::Ready(end) = Pin::new(&mut connection).poll(context) {
-            let closed = || std::io::Error::from(ErrorKind::UnexpectedEof);
-            return Poll::Ready(Err(end.map_or_else(unopened, |()| closed())));
-        }
-        pong.as_mut().poll(context).map_err(unopened).map_ok(|_| ())
+    poll_fn(|context| match Pin::new(&mut connection).poll(context) {
+        Poll::Ready(Ok(())) => Poll::Ready(Err(ErrorKind::UnexpectedEof.into())),
+        Poll::Ready(Err(error)) => Poll::Ready(Err(unopened(error))),
+        Poll::Pending if connection.max_concurrent_send_streams() == 0 => Poll::Pending,
+        Poll::Pending => Poll::Ready(Ok(())),
     })
     .await?;
     Ok(Open { send, connection })
@@ -186,15 +202,20 @@ fn unopened(error: h2::Error) -> std::io::Error {
 
 /// Why a request whose stream or connection has ended has no response, in the words of RFC 9113 7 or of the system.
 fn failure(error: h2::Error) -> Failure {
+    // An error of the system has no text of its own: this one is the end of the connection, between frames or within one.
+    if error.get_io().is_some_and(|error| error.get_ref().is_some()) {
+        return Failure::new(ErrorClass::Closed, "end of the stream");
+    }
     let class = if error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR) {
         // The server has not read it (RFC 9113 6.8).
         ErrorClass::Discarded
-    } else if error.is_go_away() && !error.is_remote() {
+    } else if error.is_library() {
         ErrorClass::Garbage
     } else if error.is_io() || error.is_reset() {
         ErrorClass::Reset
     } else {
         ErrorClass::Closed
     };
-    Failure::new(class, error.reason().map_or_else(|| error.to_string(), |reason| format!("{reason:?}")))
+    let reason = error.reason().filter(|_| class != ErrorClass::Garbage);
+    Failure::new(class, reason.map_or_else(|| error.to_string(), |reason| format!("{reason:?}")))
 }

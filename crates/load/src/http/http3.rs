@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -170,16 +170,19 @@ impl Carrier for Http3 {
 
     fn poll_data(body: &mut Body, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         body.rest.send(context);
-        let polled = body.rest.receiving.poll_recv_data(context);
-        polled.map(|data| match data {
-            Ok(Some(mut data)) => {
-                let data = data.copy_to_bytes(data.remaining());
-                body.length.seen += data.len() as u64;
-                Some(Ok(data))
-            }
-            Ok(None) => body.length.check().map(Err),
-            Err(error) => Some(Err(failure(&body.link, error))),
-        })
+        let stream = body.rest.receiving.id();
+        loop {
+            return Poll::Ready(match ready!(body.rest.receiving.poll_recv_data(context)) {
+                Ok(Some(mut data)) => {
+                    let data = data.copy_to_bytes(data.remaining());
+                    body.length.seen += data.len() as u64;
+                    Some(Ok(data))
+                }
+                Ok(None) if body.link.0.borrow_mut().pass_empty(stream) => continue,
+                Ok(None) => body.length.check().map(Err),
+                Err(error) => Some(Err(failure(&body.link, error))),
+            });
+        }
     }
 
     fn begin_turn(&mut self, turn: Turn) {

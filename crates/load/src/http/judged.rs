@@ -36,10 +36,8 @@ pub struct Judged {
     pub lost: usize,
 }
 
-/// Frames with which the server opens the connection (RFC 9113 3.4): empty SETTINGS, the acknowledgement of the client's, and
-/// the answer to the PING of the `h2` crate, whose payload is fixed.
-const OPENING: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0\0\0\x08\x06\x01\0\0\0\0\
-                         \x3b\x7c\xdb\x7a\x0b\x87\x16\xb4";
+/// Frames with which the server opens the connection (RFC 9113 3.4): empty SETTINGS, and the acknowledgement of the client's.
+const OPENING: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0";
 
 /// Turns of reading after the last byte, within which the connection has to be at its end.
 const TURNS: usize = 1000;
@@ -58,7 +56,6 @@ pub fn judge_http2<'a>(
     let poller = Poller::new(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?), spec.pacing, Clock::start())?;
     let mut streams = Streams::<Http2>::new(0, spec, &messages);
     streams.open(Rc::new(socket), &peer)?;
-    // The answer to the PING counts only after it was sent.
     let is_early = streams.greet().map_err(|(_, error)| error)?;
     server.write_all(OPENING)?;
     let is_open = streams.greet().map_err(|(_, error)| error)?;
@@ -101,9 +98,9 @@ mod tests {
     use crate::spec::Spec;
 
     /// A frame: its type, flags, stream and payload.
-    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
         let length = u8::try_from(payload.len()).expect("short");
-        [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], payload].concat()
+        [&[0, 0, length, kind, flags][..], &stream.to_be_bytes(), payload].concat()
     }
 
     /// `:status: 200` and `:status: 500` of the static table (RFC 7541, appendix A).
@@ -131,11 +128,19 @@ mod tests {
             assert_eq!((judged.sent, judged.completed, judged.lost), (4, 1, 0), "{judged:?}");
             assert_eq!(judged.statuses, [(200, 1), (500, 1)].into());
             // One stream was reset, another one was open at the end of the connection.
-            assert_eq!(judged.errors, [(ErrorClass::Status5xx, 1), (ErrorClass::Reset, 2)].into());
+            let errors = [(ErrorClass::Reset, 1), (ErrorClass::Closed, 1), (ErrorClass::Status5xx, 1)];
+            assert_eq!(judged.errors, errors.into());
         }
         let unknown = frame(HEADERS, END_HEADERS | END_STREAM, 9, &[OK]);
         let judged = judge_http2([&unknown[..]], 2, &spec).expect("judged");
         assert_eq!((judged.completed, judged.sent), (0, 2), "a stream that no request has: {judged:?}");
+        // After 1024 of these, h2 would give up the connection.
+        let no_status = b"\x00\x01x\x01x";
+        let faults = (0..1025).flat_map(|n| frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, no_status));
+        let good = frame(HEADERS, END_HEADERS | END_STREAM, 2 * 1025 + 1, &[OK]);
+        let many: Vec<u8> = faults.chain(good).collect();
+        let judged = judge_http2(many.chunks(1000), 1026, &spec).expect("judged");
+        assert_eq!((judged.completed, judged.errors), (1, [(ErrorClass::Garbage, 1025)].into()));
         let bye = frame(GOAWAY, 0, 0, &[0; 8]);
         let judged = judge_http2([&bye[..]], 2, &spec).expect("judged");
         assert_eq!(judged.completed, 0, "{judged:?}");

@@ -23,6 +23,7 @@ use super::response::judge;
 use super::wire::{Received, Unopened, Wire};
 use crate::Random;
 use crate::clock::Nanos;
+use crate::error_class::ErrorClass;
 use crate::poller::Poller;
 use crate::reasons::Failure;
 use crate::spec::Spec;
@@ -89,6 +90,17 @@ pub(super) trait Carrier: Sized {
     /// True if the turn did not allow to read all.
     fn is_spent(&self) -> bool;
 
+    /// True if [`Carrier::poll`] has nothing to do until something is received or requested: nothing waits for the socket,
+    /// and the server has not announced the end.
+    fn is_settled(&mut self) -> bool {
+        false
+    }
+
+    /// True if the connection has to be opened again for further requests.
+    fn is_worn(&self) -> bool {
+        false
+    }
+
     /// Bytes received since the last call.
     fn take_bytes(&mut self) -> u64;
 
@@ -112,8 +124,12 @@ pub(super) struct Streams<C: Carrier> {
     queued: Vec<usize>,
     /// TLS resumed an earlier session.
     is_resumed: bool,
+    /// Requests, or what became free with the last responses, are still to be sent.
+    is_unsent: bool,
     /// Slots whose stream has something new.
     woken: Arc<Mutex<Vec<usize>>>,
+    /// Takes the place of these while they are looked at.
+    spare: Vec<usize>,
     good: Statuses,
     /// Copied for each stream.
     check: Check,
@@ -179,7 +195,9 @@ impl<C: Carrier> Wire for Streams<C> {
             free: Vec::new(),
             queued: Vec::new(),
             is_resumed: false,
+            is_unsent: false,
             woken: Arc::default(),
+            spare: Vec::new(),
             good: spec.expect_status.clone(),
             check: Check::for_spec(spec),
             random: messages.random(number),
@@ -280,8 +298,11 @@ impl<C: Carrier> Wire for Streams<C> {
 
     fn flush(&mut self, messages: &Messages) -> Result<bool, Failure> {
         self.start_queued(messages);
-        self.begin_turn(Turn::Write);
-        self.poll();
+        if self.is_unsent || !self.is_settled() {
+            self.begin_turn(Turn::Write);
+            self.poll();
+            self.is_unsent = false;
+        }
         Ok(self.is_spent() || self.end.is_some() || !self.woken().is_empty())
     }
 
@@ -297,13 +318,24 @@ impl<C: Carrier> Wire for Streams<C> {
         self.begin_turn(if to_the_end { Turn::ReadAll } else { Turn::Read });
         loop {
             self.poll();
-            let woken = std::mem::take(&mut *self.woken());
-            if woken.is_empty() {
-                break;
-            }
-            for slot in woken {
+            let mut woken = std::mem::take(&mut self.spare);
+            std::mem::swap(&mut woken, &mut *self.woken());
+            let is_any = !woken.is_empty();
+            for slot in woken.drain(..) {
                 self.advance(slot, now, tally, heard);
             }
+            self.spare = woken;
+            if !is_any {
+                break;
+            }
+            // Nothing more comes until the next request, which takes along what is to be sent.
+            if self.outstanding() == 0 && self.is_settled() {
+                self.is_unsent = true;
+                break;
+            }
+        }
+        if self.outstanding() == 0 && self.carrier.as_ref().is_some_and(Carrier::is_worn) {
+            self.end.get_or_insert(ErrorClass::Discarded.into());
         }
         let bytes = self.carrier.as_mut().map_or(0, Carrier::take_bytes);
         tally.bytes += bytes;
@@ -321,6 +353,7 @@ impl<C: Carrier> Wire for Streams<C> {
         // Before the connection: what has not ended is reset on it.
         self.slots.iter_mut().for_each(|slot| slot.stream = Stream::Free);
         (self.carrier, self.is_open, self.end, self.unheard) = (None, false, None, None);
+        self.is_unsent = false;
         self.queued.clear();
         self.free.clear();
         self.free.extend(0..self.slots.len());
@@ -332,6 +365,7 @@ impl<C: Carrier> Streams<C> {
     /// Sends the requests that waited for the connection to open, if it is.
     fn start_queued(&mut self, messages: &Messages) {
         let Some(carrier) = self.carrier.as_mut().filter(|_| self.is_open) else { return };
+        self.is_unsent |= !self.queued.is_empty();
         for slot in self.queued.drain(..) {
             let head = messages.head(self.turn, &mut self.random);
             self.turn = self.turn.wrapping_add(1);
@@ -355,6 +389,10 @@ impl<C: Carrier> Streams<C> {
 
     fn is_spent(&self) -> bool {
         self.carrier.as_ref().is_some_and(Carrier::is_spent)
+    }
+
+    fn is_settled(&mut self) -> bool {
+        self.carrier.as_mut().is_some_and(Carrier::is_settled)
     }
 
     fn taken(&self) -> impl Iterator<Item = &Slot<C>> {

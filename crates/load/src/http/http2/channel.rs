@@ -8,8 +8,13 @@ use std::task::{Context, Poll};
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::frames::Frames;
 use crate::http::streams::Turn;
 use crate::http::transport::Transport;
+
+/// Empty DATA frames that end no response, of which `h2` takes 100 on a connection: half are left for the responses that are
+/// outstanding when the connection gets no more requests.
+const EMPTY_FRAMES: usize = 50;
 
 /// Reads of one connection before the others get their turn.
 const READS_PER_TURN: usize = 64;
@@ -26,6 +31,10 @@ struct Count {
     is_spent: Cell<bool>,
     /// A read that does not fill its buffer may be the last of the turn.
     may_stop: Cell<bool>,
+    /// The socket did not take all of the last write.
+    is_blocked: Cell<bool>,
+    /// Empty DATA frames that ended no response.
+    empty: Cell<usize>,
 }
 
 impl Meter {
@@ -49,6 +58,16 @@ impl Meter {
         count.is_spent.set(!is_last && count.left.get() == 0);
     }
 
+    /// True if something waits until the socket is writable.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.0.is_blocked.get()
+    }
+
+    /// True if the connection should get no more requests.
+    pub(super) fn is_worn(&self) -> bool {
+        self.0.empty.get() >= EMPTY_FRAMES
+    }
+
     /// Bytes read since the last call.
     pub(super) fn take_bytes(&self) -> u64 {
         self.0.bytes.take()
@@ -59,11 +78,12 @@ impl Meter {
 pub(super) struct Channel {
     transport: Transport,
     meter: Meter,
+    frames: Frames,
 }
 
 impl Channel {
     pub(super) fn new(transport: Transport, meter: Meter) -> Self {
-        Self { transport, meter }
+        Self { transport, meter, frames: Frames::default() }
     }
 }
 
@@ -92,6 +112,8 @@ impl AsyncRead for Channel {
         let read = polled(|| self.transport.read(buffer.initialize_unfilled()));
         read.map_ok(|length| {
             self.meter.count(length, length < room && self.transport.is_empty_after_a_short_read());
+            let empty = self.frames.follow(&buffer.initialize_unfilled()[..length]);
+            self.meter.0.empty.set(self.meter.0.empty.get() + empty);
             buffer.advance(length);
         })
     }
@@ -103,11 +125,15 @@ impl AsyncWrite for Channel {
         _context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        polled(|| self.transport.write(bytes))
+        let written = polled(|| self.transport.write(bytes));
+        self.meter.0.is_blocked.set(written.is_pending());
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        polled(|| self.transport.flush())
+        let flushed = polled(|| self.transport.flush());
+        self.meter.0.is_blocked.set(flushed.is_pending());
+        flushed
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<std::io::Result<()>> {

@@ -28,12 +28,13 @@ pub(super) enum FrameError {
 }
 
 impl Frames {
-    /// Follows the next bytes of the stream.
-    pub(super) fn follow(&mut self, mut bytes: &[u8]) -> Result<(), FrameError> {
+    /// Follows the next bytes of the stream; returns the number of empty DATA frames in them.
+    pub(super) fn follow(&mut self, mut bytes: &[u8]) -> Result<usize, FrameError> {
+        let mut empty = 0;
         loop {
             let passed = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
             self.left -= passed as u64;
-            let Some((first, rest)) = bytes[passed..].split_first() else { return Ok(()) };
+            let Some((first, rest)) = bytes[passed..].split_first() else { return Ok(empty) };
             bytes = rest;
             self.header[self.known] = *first;
             self.known += 1;
@@ -42,6 +43,7 @@ impl Frames {
                     return Err(FrameError::TooLong(length));
                 }
                 (self.known, self.left) = (0, length);
+                empty += usize::from((kind, length) == (DATA, 0));
             }
         }
     }
@@ -79,7 +81,9 @@ mod tests {
         for length in 0..=STREAM.len() {
             let (mut whole, mut bytewise) = (Frames::default(), Frames::default());
             whole.follow(&STREAM[..length]).expect("short frames");
-            STREAM[..length].chunks(1).for_each(|byte| bytewise.follow(byte).expect("short frames"));
+            for byte in STREAM[..length].chunks(1) {
+                bytewise.follow(byte).expect("short frames");
+            }
             let expected = if ends.contains(&length) { Ok(()) } else { Err(FrameError::CutOff) };
             assert_eq!((whole.end(), bytewise.end()), (expected, expected), "{length} bytes");
         }
@@ -89,9 +93,18 @@ mod tests {
     fn only_data_may_be_long() {
         // 2^62 - 1 bytes each.
         let long = |kind| Frames::default().follow(&[&[kind][..], &[0xff; 8]].concat());
-        assert_eq!(long(0), Ok(()));
+        assert_eq!(long(0), Ok(0));
         assert_eq!(long(1), Err(FrameError::TooLong((1 << 62) - 1)));
         assert_eq!(long(0x21), Err(FrameError::TooLong((1 << 62) - 1)));
+    }
+
+    #[test]
+    fn empty_data_is_counted() {
+        // The length in one byte, in two, and in the data of another frame.
+        let stream = b"\x00\x00\x00\x40\x00\x00\x02\x00\x00\x01\x00";
+        let mut frames = Frames::default();
+        let counted: usize = stream.chunks(1).map(|byte| frames.follow(byte).expect("short frames")).sum();
+        assert_eq!((counted, Frames::default().follow(stream)), (2, Ok(2)));
     }
 
     /// Examples of RFC 9000 A.1.

@@ -106,7 +106,7 @@ fn var_int(code: u64) -> VarInt {
     VarInt::from_u64(code).unwrap_or(VarInt::MAX)
 }
 
-fn identifier(stream: StreamId) -> quic::StreamId {
+pub(super) fn identifier(stream: StreamId) -> quic::StreamId {
     u64::from(stream).try_into().expect("a stream's number is below 2^62")
 }
 
@@ -213,8 +213,11 @@ impl quic::RecvStream for Receiving {
         };
         match read {
             Ok(Some(chunk)) => {
-                let followed = self.frames.as_mut().map_or(Ok(()), |frames| frames.follow(&chunk.bytes));
-                Poll::Ready(followed.map(|()| Some(chunk.bytes)).map_err(unknown))
+                let followed = self.frames.as_mut().map_or(Ok(0), |frames| frames.follow(&chunk.bytes));
+                if let Ok(empty @ 1..) = followed {
+                    self.link.0.borrow_mut().add_empty(identifier(self.stream), empty);
+                }
+                Poll::Ready(followed.map(|_| Some(chunk.bytes)).map_err(unknown))
             }
             Ok(None) => {
                 self.is_over = true;

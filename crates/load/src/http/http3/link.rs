@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use h3::error::Code;
+use h3::quic;
 use quinn_proto::{
     ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, StreamEvent,
     StreamId, TransportConfig, TransportErrorCode, VarInt,
@@ -18,6 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use socket2::Socket;
 
+use super::handles::identifier;
 use crate::error_class::{ErrorClass, answer_of_network};
 use crate::http::peer::{Peer, SILENCE};
 use crate::http::streams::{Turn, WINDOW};
@@ -42,6 +44,8 @@ pub(super) struct Link {
     wakers: HashMap<StreamId, Waker>,
     /// Streams opened ahead of the requests that take them.
     ahead: VecDeque<StreamId>,
+    /// Empty DATA frames that h3 has not come to, by stream: it takes each for the end of the body.
+    empty: Vec<(quic::StreamId, usize)>,
     /// Requests whose stream has not ended.
     pub(super) requests: usize,
     pub(super) is_connected: bool,
@@ -87,6 +91,7 @@ impl Link {
             connection,
             wakers: HashMap::new(),
             ahead: VecDeque::new(),
+            empty: Vec::new(),
             requests: 0,
             is_connected: false,
             end: None,
@@ -144,9 +149,25 @@ impl Link {
         self.wakers.insert(stream, waker.clone());
     }
 
+    /// Notes empty DATA frames on `stream`.
+    pub(super) fn add_empty(&mut self, stream: quic::StreamId, count: usize) {
+        self.empty.push((stream, count));
+    }
+
+    /// True if what h3 takes for the end of a body is an empty frame, each of which is passed once.
+    pub(super) fn pass_empty(&mut self, stream: quic::StreamId) -> bool {
+        let Some(at) = self.empty.iter().position(|(other, _)| *other == stream) else { return false };
+        self.empty[at].1 -= 1;
+        if self.empty[at].1 == 0 {
+            self.empty.swap_remove(at);
+        }
+        true
+    }
+
     /// Forgets a stream that is not read any more.
     pub(super) fn forget(&mut self, stream: StreamId) {
         self.wakers.remove(&stream);
+        self.empty.retain(|(other, _)| *other != identifier(stream));
         self.requests -= usize::from(stream.dir() == Dir::Bi);
     }
 

@@ -6,12 +6,13 @@ use http::{HeaderMap, Method, Request, Uri, Version};
 
 use crate::Random;
 use crate::check::{SpecError, range, refuse_if};
+use crate::header::Header;
 use crate::http::outgoing::SEED;
 use crate::http::template::Template;
 use crate::spec::Spec;
 
 /// Fields of a connection, which HTTP/2 and HTTP/3 do not have (RFC 9113 8.2.2, RFC 9114 4.2).
-const OF_A_CONNECTION: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "upgrade", "te"];
+const OF_A_CONNECTION: [&str; 4] = ["connection", "keep-alive", "proxy-connection", "upgrade"];
 
 /// All requests of a load, in turn.
 pub(crate) struct Messages {
@@ -31,10 +32,15 @@ enum Target {
 impl Messages {
     /// Checks what is particular to them.
     pub(in crate::http) fn check(spec: &Spec) -> Result<(), SpecError> {
-        let is_banned = |name: &str| OF_A_CONNECTION.iter().any(|banned| name.eq_ignore_ascii_case(banned));
+        let is_banned = |header: &Header| {
+            let is = |name: &str| header.name().eq_ignore_ascii_case(name);
+            OF_A_CONNECTION.into_iter().any(is)
+                || (is("te") && !header.value().eq_ignore_ascii_case("trailers"))
+        };
         refuse_if(
-            spec.headers.iter().any(|header| is_banned(header.name())),
-            "HTTP/2 and HTTP/3 have no fields of a connection: leave out Connection, Keep-Alive, Upgrade and TE",
+            spec.headers.iter().any(is_banned),
+            "HTTP/2 and HTTP/3 have no fields of a connection: leave out Connection, Keep-Alive, Upgrade, and TE other than \
+             trailers",
         )?;
         refuse_if(spec.no_keepalive, "--no-keepalive is for HTTP/1.1 only")?;
         refuse_if(!spec.targets.is_empty(), "--targets is for HTTP/1.1 only")?;

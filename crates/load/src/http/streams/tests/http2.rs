@@ -57,9 +57,12 @@ impl AsyncWrite for Polled {
 
 type Held = Vec<SendResponse<Bytes>>;
 
-fn answer(mut respond: SendResponse<Bytes>, status: u16) {
+fn answer(mut respond: SendResponse<Bytes>, status: u16, stutters: bool) {
     let head = Response::builder().status(status).body(()).expect("a response");
     if let Ok(mut body) = respond.send_response(head, false) {
+        if stutters {
+            let _ = body.send_data(Bytes::new(), false);
+        }
         let _ = body.send_data(Bytes::from_static(b"hello"), true);
     }
 }
@@ -73,7 +76,8 @@ async fn serve(stream: TcpStream, streams: u32, count: Arc<AtomicUsize>, deed: i
     let mut held = Held::new();
     while let Some(Ok((_, mut respond))) = connection.accept().await {
         match deed(count.fetch_add(1, Ordering::Relaxed)) {
-            Deed::Answer(status) => answer(respond, status),
+            Deed::Answer(status) => answer(respond, status, false),
+            Deed::Stutter => answer(respond, 200, true),
             Deed::Hold => held.push(respond),
             Deed::Freeze => std::future::pending().await,
             Deed::Refuse => respond.send_reset(Reason::REFUSED_STREAM),
@@ -93,7 +97,7 @@ async fn serve(stream: TcpStream, streams: u32, count: Arc<AtomicUsize>, deed: i
             Deed::Close => return,
             Deed::SayGoodbye => {
                 connection.graceful_shutdown();
-                answer(respond, 200);
+                answer(respond, 200, false);
             }
         }
     }
@@ -111,20 +115,12 @@ fn serve_raw(mut stream: TcpStream, response: &[u8]) -> std::io::Result<()> {
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
         let mut payload = vec![0; length as usize];
         stream.read_exact(&mut payload)?;
-        match head[3] {
-            // HEADERS: the request.
-            1 => {
-                stream.write_all(response)?;
-                stream.shutdown(std::net::Shutdown::Write)?;
-                stream.read_to_end(&mut payload)?;
-                return Ok(());
-            }
-            // PING: the same with the flag ACK.
-            6 => {
-                head[4] = 1;
-                stream.write_all(&[&head[..], &payload].concat())?;
-            }
-            _ => {}
+        // HEADERS: the request.
+        if head[3] == 1 {
+            stream.write_all(response)?;
+            stream.shutdown(std::net::Shutdown::Write)?;
+            stream.read_to_end(&mut payload)?;
+            return Ok(());
         }
     }
 }

@@ -28,13 +28,16 @@ fn config(protocol: &[u8], streams: u32) -> ServerConfig {
     config
 }
 
-async fn answer(mut stream: Stream, status: u16) {
+async fn answer(mut stream: Stream, status: u16, stutters: bool) {
     while let Ok(Some(mut data)) = stream.recv_data().await {
         data.advance(data.remaining());
     }
     // A client may have given up.
     let _ = stream.send_response(Response::builder().status(103).body(()).expect("a response")).await;
     let _ = stream.send_response(Response::builder().status(status).body(()).expect("a response")).await;
+    if stutters {
+        let _ = stream.send_data(Bytes::new()).await;
+    }
     let _ = stream.send_data(Bytes::from_static(b"hello")).await;
     let _ = stream.finish().await;
 }
@@ -62,7 +65,8 @@ async fn serve(incoming: Incoming, count: Arc<AtomicUsize>, deed: impl Deeds) {
     while let Ok(Some(request)) = connection.accept().await {
         let Ok((_, mut stream)) = request.resolve_request().await else { continue };
         match deed(count.fetch_add(1, Ordering::Relaxed)) {
-            Deed::Answer(status) => drop(tokio::spawn(answer(stream, status))),
+            Deed::Answer(status) => drop(tokio::spawn(answer(stream, status, false))),
+            Deed::Stutter => drop(tokio::spawn(answer(stream, 200, true))),
             Deed::Hold | Deed::Freeze => held.push(stream),
             Deed::Refuse => stream.stop_stream(Code::H3_REQUEST_REJECTED),
             Deed::BreakOff => {
@@ -82,7 +86,7 @@ async fn serve(incoming: Incoming, count: Arc<AtomicUsize>, deed: impl Deeds) {
             Deed::SayGoodbye => {
                 // Fails if the client is gone.
                 let _ = connection.shutdown(0).await;
-                answer(stream, 200).await;
+                answer(stream, 200, false).await;
             }
         }
     }
