@@ -44,17 +44,31 @@ use watch::Watch;
 pub struct Args {
     /// http://HOST:PORT/PATH, https://..., tcp://HOST:PORT (connections), udp://HOST:PORT (echo), udp-sink://HOST:PORT (one way),
     /// udp-tracker://HOST:PORT/announce (or /scrape, /connect; BEP 15), dns://HOST/NAME?type=A
+    ///
+    /// Of several addresses of a host, the first reachable one is the target. {hex:N} (digits), {bytes:N} (as %xx), {bytes:N/M} (one
+    /// of M such values) and {int:A..B} in a path are filled in for each request, the same in every run; %7B is a literal brace.
+    /// tcp:// opens connections and sends nothing: the connection is the request, and is reset at once. Each flow of a tracker's load
+    /// is a peer with its own id, key and port, and takes a thousand torrents in turn (?torrents=N); it renews its connection id when
+    /// that is 50 s old, was refused, or two announces in a row had no answer.
     url: Url,
     /// TCP connections, or UDP flows (source ports)
+    ///
+    /// Up to 1000000. The limit of open files is raised as needed: up to the hard limit, and as root beyond it. Before the load, at
+    /// most 512 are opened at a time.
     #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64, value_parser = number_of)]
     connections: usize,
     /// Outstanding requests per connection, or per flow of a load without --rate; with --http2 and --http3 streams
+    ///
+    /// On a stream, a late response does not hold up the others. Where nothing at all comes for twice --timeout, a connection with
+    /// streams is opened again.
     #[arg(long, short, value_name = "D", visible_alias = "streams", default_value_t = 1)]
     pipeline: usize,
     /// Use HTTP/2: as agreed with the server (ALPN) over https://, at once over http://
     #[arg(long)]
     http2: bool,
     /// Use HTTP/3: over QUIC, and nothing else; needs https://
+    ///
+    /// Each connection has a UDP port of its own. Sessions are not resumed.
     #[arg(long, conflicts_with = "http2")]
     http3: bool,
     /// HTTP method
@@ -71,34 +85,50 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
     /// File with requests to send in turn, in vegeta's format: METHOD URL, header lines, @FILE for a body; or JSON lines
+    ///
+    /// The headers of a request replace those of --header. A JSON line has method, url, header and body (in base64).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "method", "body"])]
     targets: Option<PathBuf>,
     /// Statuses of successful responses, such as 2xx,404
+    ///
+    /// By default 2xx. Redirects are not followed.
     #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
     expect_status: Statuses,
     /// Count responses whose status is expected but whose body differs from this as errors; @FILE reads it from a file
     #[arg(long, value_name = "TEXT")]
     expect_body: Option<String>,
     /// Count responses whose body has no match of this regular expression as errors
+    ///
+    /// In the syntax of https://docs.rs/regex. Bodies above 1 MiB have no match.
     #[arg(long, value_name = "REGEX")]
     expect_match: Option<Pattern>,
     /// Count responses without this value in their JSON body as errors: /KEY/... (a JSON pointer), or /KEY/...=VALUE
+    ///
+    /// A VALUE that is not JSON is a string: /status=ok. Bodies above 1 MiB do not have it.
     #[arg(long, value_name = "POINTER")]
     expect_json: Option<Pointed>,
     /// Announce to a BitTorrent tracker: count responses with a failure reason as errors, and add a query to
     /// a URL without one
+    ///
+    /// The query is that of one of a thousand torrents, and of another client and port each time.
     #[arg(long, conflicts_with = "expect_body")]
     announce: bool,
     /// Open a new connection for each request
+    ///
+    /// Latency counts from its opening.
     #[arg(long)]
     no_keepalive: bool,
     /// Connect to this address instead of that of the URL's host: HOST:ADDR or HOST:ADDR:PORT. Host and TLS server name stay
     #[arg(long, value_name = "HOST:ADDR", conflicts_with = "unix")]
     connect_to: Option<ConnectTo>,
     /// With dns://: response codes of good answers, such as NOERROR,NXDOMAIN
+    ///
+    /// By default NOERROR.
     #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
     expect_rcode: Rcodes,
     /// With dns://: query with EDNS, and allow responses of this size over UDP
+    ///
+    /// A response that did not fit (TC) is asked for over TCP, on a connection of its own; its latency counts from the first send.
     #[arg(long, value_name = "BYTES")]
     edns: Option<u16>,
     /// Connect to this unix socket instead of the URL's host and port
@@ -114,12 +144,16 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
     /// With https://: resume earlier sessions instead of a full handshake for each connection
+    ///
+    /// Without it, --no-keepalive measures full handshakes, whose cost does not depend on the run before.
     #[arg(long)]
     tls_resume: bool,
     /// With https://: accept any certificate
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
     /// Source addresses of connections and flows, in turn
+    ///
+    /// Each allows some 28,000 connections at a time (net.ipv4.ip_local_port_range).
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',')]
     source: Vec<IpAddr>,
     #[command(flatten)]
@@ -133,13 +167,20 @@ pub struct Args {
     duration: Option<Duration>,
     /// Send this many requests, and end when all are answered; without --for it takes as long as needed, but
     /// ends when the target has been unreachable for 10 s
+    ///
+    /// It waits for --timeout instead, if that is longer.
     #[arg(long, value_name = "N", value_parser = whole)]
     requests: Option<u64>,
     /// Run this long before measuring
+    ///
+    /// With --rate, at its first value.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "requests")]
     warm_up: Option<Duration>,
     /// Requests per second on a fixed schedule, over all threads: 1000, 0.5, 100..5000/10s (a ramp),
     /// or 1000/5s,2000/5s,4000 (steps); the last rate continues
+    ///
+    /// 0/2s is a pause. Request n is due when the integral of the rate reaches n + 0.5, so errors do not accumulate. Latency counts
+    /// from that moment.
     #[arg(long, short, value_name = "R")]
     rate: Option<Rate>,
     /// With --rate: send requests at random (a Poisson process) instead of evenly
@@ -147,13 +188,23 @@ pub struct Args {
     poisson: bool,
     /// With --poisson: seed of the random arrivals; by default the same in every run on one machine, and different
     /// between machines. Two generators on one machine need different seeds
+    ///
+    /// `rxlab merge` refuses results with equal seeds.
     #[arg(long, value_name = "N", requires = "poisson", conflicts_with = "find_max")]
     seed: Option<u32>,
     /// With --rate: precise (polls; takes a whole CPU), timer (sleeps), or coarse (wakes up once per
     /// millisecond; takes the least CPU)
+    ///
+    /// Precise polls for the last 60 us before a request; timer is some tens of microseconds late. The resolution of latency with
+    /// coarse is 1 ms.
     #[arg(long, value_name = "HOW", default_value_t, requires = "open loop")]
     pacing: Pacing,
     /// Search for the highest rate that keeps the limits of --slo; --for is the length of one run [default: 1s]
+    ///
+    /// A run takes up to 10 s if a limit needs more requests. Before each measurement the rate is held for a quarter of the run, for
+    /// the time that the limits allow, or for that of a response in the closed loop, whichever is longest. With udp-sink:// rates are
+    /// rates of arrivals and losses are errors; a receiver that does not report arrivals is refused. Connections are reset at the end
+    /// of a run, so runs do not use up the ports.
     #[arg(
         long, requires = "slo",
         conflicts_with_all = ["requests", "warm_up", "hdr_log", "csv", "html", "histogram", "prometheus"],
@@ -168,9 +219,13 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration, requires = "find_max")]
     confirm: Duration,
     /// CPUs to pin the threads to, such as 0-3,8; auto takes one CPU per core, without those that take interrupts of an interface
+    ///
+    /// It also leaves out their hyper-threads, unless there are no others. Threads take the CPUs in turn.
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: Cpus,
     /// Write the latencies of each second to this file, for HdrHistogram tools
+    ///
+    /// The last line has the ages of unanswered requests.
     #[arg(long, value_name = "FILE")]
     hdr_log: Option<PathBuf>,
     /// Write the figures of each second to this file, as comma-separated values
@@ -183,6 +238,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// After the load, send --prometheus-query to this Prometheus (http://HOST:PORT) for the time of the load
+    ///
+    /// Shows mean and maximum of each series. Its scrape interval has to be shorter than the load. The query ends after 5 s or at
+    /// 16 MiB.
     #[arg(long, value_name = "URL", requires = "prometheus_query")]
     prometheus: Option<Url>,
     /// Query in PromQL, such as one for the CPU time of the server's machine
@@ -196,6 +254,10 @@ pub struct Args {
     size: usize,
     /// UDP: send up to N datagrams of a flow at once, as one train (GSO), and receive them the same way
     /// (GRO); at most 64, which is also a good choice. --pipeline then counts trains
+    ///
+    /// Every datagram is counted; those of a train share the latency to the receive that returned them. With --rate, a train has
+    /// what is due when the client gets to it. Over loopback and veth a train crosses the receive path as one packet, so a trial of
+    /// that path would measure something else. Where trains are not possible, datagrams are sent one by one, and the result says so.
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
 }

@@ -9,7 +9,8 @@ use rxlab_load::{MergeError, Report, merge, render};
 /// Add up results of `rxlab load --json` that ran at the same time.
 ///
 /// Counts and histograms are added exactly, so the percentiles are those of all requests together,
-/// not a mean of percentiles.
+/// not a mean of percentiles; seconds are added without percentiles. Results of different requests, and a run that is in two
+/// of the results, are refused.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Output of `rxlab load --json`, one result per file

@@ -15,9 +15,10 @@ use rxlab_sys::netns_path;
 
 /// Run small servers to test a load against, until interrupted.
 ///
-/// HTTP/1.1 answers /simple with a few bytes, /usual with the headers that servers usually send as well, /bytes?n=N
-/// with N, /compute?us=N after N microseconds of work and /delay?us=N after a wait of N microseconds, / lists them;
-/// responses on one connection keep their order. The UDP echo sends every datagram back; the UDP sink counts them and
+/// HTTP/1.1 answers /simple with a few bytes, /usual with the headers that servers usually send as well (155 bytes),
+/// /bytes?n=N with N, up to 1 GiB, /compute?us=N after N microseconds of work, up to a second, in which other requests of
+/// the thread wait, and /delay?us=N after a wait of N microseconds, up to a minute; / lists them. Responses on one
+/// connection keep their order. The UDP echo sends every datagram back; the UDP sink counts them and
 /// reports to `rxlab load` what arrived, and how much of it out of order. Port 0 lets the kernel choose; the addresses
 /// are printed.
 #[derive(Debug, clap::Args)]
@@ -26,6 +27,8 @@ pub struct Args {
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     http: Option<SocketAddr>,
     /// Echo UDP here
+    ///
+    /// It answers no datagram from its own port or from one below 1024, which may be another echo.
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     udp_echo: Option<SocketAddr>,
     /// Count UDP here
@@ -38,6 +41,8 @@ pub struct Args {
     #[arg(long)]
     plain_udp: bool,
     /// Threads, each with its own sockets
+    ///
+    /// They share the port (SO_REUSEPORT). At the end each reports what it served and its CPU time.
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     threads: usize,
     /// CPUs to pin the threads to, such as 0-3,8

@@ -14,6 +14,9 @@ use rxlab_path::model::{Flow, Landing, Model, Transport, source_ends};
 pub(super) struct Spread {
     /// Choose source ports so that flows land evenly on the target's receive queues (even), or all on one of them
     /// (rx-3) or on one CPU (cpu:2). With --source and --receiver
+    ///
+    /// With even, every receive queue of the RSS table gets the same number; with one queue, every CPU of RPS. A CPU gets flows
+    /// by RPS or by the interrupt. One address allows 22,768 flows (ports 10000 to 32767).
     #[arg(long, value_name = "WHERE", requires = "source", requires = "receiver")]
     spread_queues: Option<Landing>,
     /// The target's machine for --spread-queues: what `rxlab show --json` prints there, as root
