@@ -63,7 +63,7 @@ use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::grammar::sh;
-use rxlab_sys::await_children;
+use rxlab_sys::{await_children, use_capabilities_of_file};
 
 /// Find the CPU that is overloaded with network receive work, try a fix on the live machine, keep it only if
 /// it is proven to help.
@@ -190,6 +190,7 @@ pub fn main() -> ExitCode {
     }
     output::fit_terminal();
     survive_limits();
+    use_capabilities_of_file();
     await_children();
     let mut command = match config::with_defaults(tree::command()) {
         Ok(command) => command,

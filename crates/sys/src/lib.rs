@@ -16,6 +16,7 @@
 
 mod action;
 mod apart;
+mod capabilities;
 mod clock;
 pub mod datagrams;
 mod ethtool;
@@ -46,6 +47,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use action::{Action, EthtoolChange};
+pub use capabilities::use_capabilities_of_file;
 pub use clock::clock_ns;
 pub use flaky::{Failpoint, Fault, FlakyHost, Rule};
 pub use limits::{lift_limits, outlast_others};

@@ -33,6 +33,15 @@ use super::{
 /// Files of the network namespace of the reading thread.
 const SYSCTLS: &str = "proc/sys/net/";
 
+const INTERRUPTS: &str = "proc/interrupts";
+/// Where a container has the file of its machine that its engine masks in `/proc`.
+const UNMASKED_INTERRUPTS: &str = "host/proc/interrupts";
+
+/// File systems, as in include/uapi/linux/magic.h.
+const PROCFS: u64 = 0x9fa0;
+const SYSFS: u64 = 0x6265_6572;
+const GROUPS: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
+
 /// A machine below a directory of this one.
 ///
 /// Path resolution is confined by `openat2(RESOLVE_IN_ROOT)` (kernel 5.6): an absolute or `..`
@@ -168,6 +177,13 @@ impl LiveHost {
         }
     }
 
+    /// Where the kernel's table of interrupts is.
+    fn interrupts(&self) -> &'static str {
+        let is_kernels = |path| is_on(&self.root, path, PROCFS);
+        let is_masked = self.kernel.is_some() && !is_kernels(INTERRUPTS);
+        if is_masked && is_kernels(UNMASKED_INTERRUPTS) { UNMASKED_INTERRUPTS } else { INTERRUPTS }
+    }
+
     /// True if `directory` is our own sysfs.
     fn is_own_sysfs(&self, directory: &OwnedFd) -> bool {
         self.sys.as_ref().is_some_and(|sys| std::ptr::eq(sys, directory))
@@ -179,7 +195,7 @@ impl LiveHost {
         if is_mounted_read_only(file)? {
             return Ok(true);
         }
-        if !is_own || self.entered.is_some() || !has_sysfs(&self.root) {
+        if !is_own || self.entered.is_some() || !is_on(&self.root, "sys", SYSFS) {
             return Ok(false);
         }
         let path = path_of(file)?;
@@ -266,23 +282,24 @@ fn is_mounted_read_only(file: &OwnedFd) -> Result<bool, Errno> {
     Ok(fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
-/// True for the file systems of control groups, of version 1 and 2.
-fn is_group_file_system(directory: &OwnedFd) -> Result<bool, Errno> {
-    const MAGIC: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
-    let kind = rustix::fs::fstatfs(directory)?.f_type;
-    Ok(u64::try_from(kind).is_ok_and(|kind| MAGIC.contains(&kind)))
+/// The kind of file system that a file is on.
+fn file_system(file: &OwnedFd) -> Result<u64, Errno> {
+    Ok(u64::try_from(rustix::fs::fstatfs(file)?.f_type).unwrap_or_default())
 }
 
-/// True if a sysfs is mounted on `sys` below `root`.
-fn has_sysfs(root: &OwnedFd) -> bool {
-    const SYSFS_MAGIC: u64 = 0x6265_6572;
-    let sys = open(root, "sys", OFlags::PATH | OFlags::DIRECTORY);
-    let status = sys.and_then(|sys| rustix::fs::fstatfs(&sys));
-    status.is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == SYSFS_MAGIC))
+/// True for the file systems of control groups, of version 1 and 2.
+fn is_group_file_system(directory: &OwnedFd) -> Result<bool, Errno> {
+    Ok(GROUPS.contains(&file_system(directory)?))
+}
+
+/// True if `path` below `root` is on a file system of this kind.
+fn is_on(root: &OwnedFd, path: &str, kind: u64) -> bool {
+    open(root, path, OFlags::PATH).and_then(|file| file_system(&file)) == Ok(kind)
 }
 
 impl Host for LiveHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        let path = if path == INTERRUPTS { self.interrupts() } else { path };
         self.with(path, |root, path| content(&open_file(root, path, OFlags::RDONLY)?))
             .map_err(|errno| HostError::new(Operation::Read, path, errno))
     }
@@ -377,7 +394,7 @@ impl Host for LiveHost {
         match &self.kernel {
             Some(_) => all_namespaces(),
             // There are only files, unless somewhere below is the sysfs of a running kernel.
-            None if has_sysfs(&self.root) => {
+            None if is_on(&self.root, "sys", SYSFS) => {
                 Err(Hidden("--root shows a running kernel, but not its network namespaces".to_owned()))
             }
             None => Ok(Vec::new()),
