@@ -32,6 +32,7 @@ mod identity;
 mod interference;
 mod irqbalance;
 mod knobs;
+mod kubernetes;
 mod lab;
 mod load;
 mod losses;
