@@ -179,6 +179,69 @@ fn pages_show_the_output_of_the_program() {
     }
 }
 
+/// The lines of a document outside of its examples.
+fn prose(text: &str) -> Vec<&str> {
+    let (mut lines, mut in_example) = (Vec::new(), false);
+    for line in text.lines() {
+        let is_fence = line.trim_start().starts_with("```");
+        if !is_fence && !in_example {
+            lines.push(line);
+        }
+        in_example ^= is_fence;
+    }
+    lines
+}
+
+/// Targets of the links of a document that lead to files of the tree: path, and heading after `#`.
+fn links(text: &str) -> Vec<(&str, &str)> {
+    let targets = prose(text).into_iter().flat_map(|line| line.split("](").skip(1));
+    let targets = targets.filter_map(|rest| rest.split([')', ' ']).next());
+    let ours = targets.filter(|target| !target.contains("://"));
+    ours.map(|target| target.split_once('#').unwrap_or((target, ""))).collect()
+}
+
+/// The names by which links reach the headings of a document.
+fn headings(text: &str) -> Vec<String> {
+    let titles = prose(text).into_iter().filter(|line| line.starts_with('#'));
+    let name = |title: &str| -> String {
+        let title = title.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    titles.map(name).collect()
+}
+
+/// A link leads to a file, and to a heading in it; every page is in the index of `docs/README.md`.
+#[test]
+fn links_lead_somewhere_and_every_page_is_linked() {
+    let mut documents: Vec<PathBuf> = ["docs", "deploy"].into_iter().flat_map(files_below).collect();
+    documents.extend(std::fs::read_dir(ROOT).expect("listed").map(|entry| entry.expect("listed").path()));
+    documents.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let read = |path: &Path| std::fs::read_to_string(path).expect("text");
+    let (mut broken, mut count) = (Vec::new(), 0);
+    for document in &documents {
+        let (text, folder) = (read(document), document.parent().expect("a folder"));
+        for (path, heading) in links(&text) {
+            count += 1;
+            let to = if path.is_empty() { document.clone() } else { folder.join(path) };
+            let is_there = to.exists()
+                && (heading.is_empty() || headings(&read(&to)).iter().any(|name| name == heading));
+            if !is_there {
+                broken.push(format!("{}: {path}#{heading}", document.display()));
+            }
+        }
+    }
+    assert!(count > 200, "{count} links");
+    assert!(broken.is_empty(), "{broken:#?}");
+    let index = text("docs/README.md");
+    let linked: Vec<&str> = links(&index).into_iter().map(|(path, _)| path).collect();
+    for page in std::fs::read_dir(Path::new(ROOT).join("docs")).expect("listed") {
+        let name = page.expect("listed").file_name().into_string().expect("UTF-8");
+        let is_page = name.ends_with(".md") && name != "README.md";
+        assert!(!is_page || linked.contains(&name.as_str()), "docs/README.md does not link {name}");
+    }
+}
+
 /// Phrases that read as translated. Each was in a message, a comment or a document once.
 const TRANSLATED: [&str; 14] = [
     " anew",
