@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build check test test-cases test-deb test-release lint install deb static static-arm64 release pictures cases $(CASES) bench-load simulate docs
+.PHONY: run build check test test-cases test-deb test-kubernetes test-release lint install deb static static-arm64 release pictures cases $(CASES) bench-load simulate docs site
 
 MINUTES ?= 10
 # Where cargo builds.
@@ -97,6 +97,10 @@ test-deb: build ## Install, upgrade, remove and purge the package in a Debian wi
 	scripts/setup.sh deb
 	scripts/test-deb $(target)/release/rxlab
 
+test-kubernetes: ## Check chart and manifests of Kubernetes; needs Go 1.24
+	scripts/setup.sh kubernetes
+	scripts/test-kubernetes
+
 cases: build ## Reproduce the five field cases and print their conclusions (docs/cases)
 	scripts/setup.sh cases
 	cases/run $(OPTIONS)
@@ -117,3 +121,6 @@ pictures: build ## Renew the pictures and the demo's output in docs, as root, on
 
 docs: ## Regenerate the generated documents
 	RXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --lib --no-fail-fast
+
+site: build ## Make the documents as a static site, with the captured machines, and check its links: target/site
+	scripts/site "$$(lab/mdbook --build)" $(target)/release/rxlab $(target)/site

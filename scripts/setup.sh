@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what is missing for a goal, on Debian, as root: setup.sh run|lint|cross|deb|release|pictures|test|fiber|cases
+# Installs what is missing for a goal, on Debian, as root: setup.sh run|lint|cross|deb|release|kubernetes|pictures|test|fiber|cases
 set -eu
 
-usage="usage: setup.sh run|lint|cross|deb|release|pictures|test|fiber|cases"
+usage="usage: setup.sh run|lint|cross|deb|release|kubernetes|pictures|test|fiber|cases"
 goal=${1:?"$usage"}
 case $goal in
-run | lint | cross | deb | release | pictures | test | fiber | cases) ;;
+run | lint | cross | deb | release | kubernetes | pictures | test | fiber | cases) ;;
 *) echo "$usage" >&2 && exit 2 ;;
 esac
 missing=""
@@ -36,6 +36,7 @@ if [ "$goal" = release ]; then
   need skopeo skopeo
   need lintian lintian
   need rpmlint rpmlint
+  need getcap libcap2-bin
   command -v busybox >/dev/null 2>&1 || missing="$missing busybox-static"
 fi
 case $goal in lint | release)
@@ -43,7 +44,7 @@ case $goal in lint | release)
   need xz xz-utils
   ;;
 esac
-case $goal in lint | release | test | cases)
+case $goal in lint | release | kubernetes | test | cases)
   need python3 python3
   python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
   ;;
@@ -69,6 +70,9 @@ case $goal in test | cases)
   need h2load nghttp2-client
   need sysctl procps
   need taskset util-linux
+  # Containers as Kubernetes makes them.
+  need runc runc
+  need setcap libcap2-bin
   # Tools that read the output of export and persist.
   need ansible-playbook ansible-core
   need ssh openssh-client
