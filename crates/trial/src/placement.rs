@@ -1,6 +1,7 @@
 //! The manipulation check: did the work go to the CPUs of the setting? If not, the slot is
 //! void: comparing it would test nothing.
 
+use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuMask, IrqId, NicName, QueueId};
 use rxlab_path::model::{Model, Nic, Rates, RxQueue};
 use rxlab_setting::{Setting, Target};
@@ -64,8 +65,9 @@ pub fn contradiction(expectations: &[Expectation], rates: &Rates) -> Option<Stri
             let total = rates.nic(nic)?.rx_packets;
             let there: f64 =
                 rates.cpus.iter().filter(|cpu| cpus.contains(cpu.cpu)).map(|cpu| cpu.packets).sum();
-            (total >= ENOUGH && there < SHARE * total)
-                .then(|| format!("{there:.0} of {total:.0} packets/s of {nic} were received on CPU {cpus}"))
+            (total >= ENOUGH && there < SHARE * total).then(|| {
+                format!("{there:.0} of {total:.0} packets/s of {nic} were received on {}", cpus_text(cpus))
+            })
         }
         Expectation::Interrupts { irq, cpus } => {
             let counts = &rates.irqs.iter().find(|rates| rates.irq == *irq)?.per_cpu;
@@ -73,8 +75,9 @@ pub fn contradiction(expectations: &[Expectation], rates: &Rates) -> Option<Stri
             // Not `sum`: that of nothing is -0, and reads so.
             let there =
                 counts.iter().filter(|(cpu, _)| cpus.contains(**cpu)).fold(0.0, |sum, (_, rate)| sum + rate);
-            (total >= ENOUGH && there < SHARE * total)
-                .then(|| format!("{there:.0} of {total:.0} interrupts/s of IRQ {irq} landed on CPU {cpus}"))
+            (total >= ENOUGH && there < SHARE * total).then(|| {
+                format!("{there:.0} of {total:.0} interrupts/s of IRQ {irq} landed on {}", cpus_text(cpus))
+            })
         }
     })
 }
@@ -103,7 +106,7 @@ mod tests {
         assert_eq!(says(&["rps eth0/rx-0 = 1", "rps eth0/rx-1 = 2"]), None);
         assert_eq!(
             says(&["rps eth0/rx-0 = 0", "rps eth0/rx-1 = 3"]).as_deref(),
-            Some("60 of 4000 packets/s of eth0 were received on CPU 0,3")
+            Some("60 of 4000 packets/s of eth0 were received on CPUs 0,3")
         );
     }
 

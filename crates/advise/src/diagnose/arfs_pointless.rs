@@ -4,7 +4,7 @@ use super::arfs_possible::{local, offload, rfs_complete};
 use super::figures::{Evidence, Subject};
 use super::places::{loaded_of, most_loaded, readers};
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::{count, percent};
+use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::NOTICEABLE;
 use rxlab_path::model::{Model, Nic, Rates};
@@ -51,7 +51,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             Evidence::fact(
                 Subject::nic(nic),
                 format!(
-                    "processes run on CPU {readers}, the queues' interrupts land on CPU {cpus} of other nodes"
+                    "processes run on {}, the queues' interrupts land on {} of other nodes",
+                    cpus_text(&readers),
+                    cpus_text(&cpus)
                 ),
             ),
             busiest.evidence(rates),
@@ -83,7 +85,7 @@ mod tests {
         let found = host(2, "4-7", true).finding(&RULE);
         assert_eq!(found.title, "eth0 steers flows, but has no queue near their readers");
         assert!(
-            found.seen()[0].starts_with("processes run on CPU 4-7, the queues' interrupts land on CPU 0-1")
+            found.seen()[0].starts_with("processes run on CPUs 4-7, the queues' interrupts land on CPUs 0-1")
         );
     }
 

@@ -3,7 +3,7 @@
 use super::figures::{Evidence, Subject};
 use super::places::{Loaded, loaded_of, most_loaded, node, readers};
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::percent;
+use rxlab_base::number::{cpus_text, percent};
 use rxlab_base::units::CpuMask;
 use rxlab_path::drivers;
 use rxlab_path::evidence::SUBSTANTIAL;
@@ -57,7 +57,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             busiest.evidence(rates),
             Evidence::about(Subject::Cpus(readers.clone()), |seen| {
                 let local = seen.count("near_a_queue", local.len());
-                format!("processes run on CPU {readers}; a queue lands on the node of {local} of them")
+                let readers = cpus_text(&readers);
+                format!("processes run on {readers}; a queue lands on the node of {local} of them")
             }),
         ],
         why: "RFS hands packets on by interrupts between CPUs; the device could deliver them to the right \

@@ -8,7 +8,7 @@ use super::figures::{Evidence, Subject};
 use super::places::{loaded_of, most_loaded, node, of_node};
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
-use rxlab_base::number::{percent, plural};
+use rxlab_base::number::{cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::SUBSTANTIAL;
 use rxlab_path::model::{Model, Nic, Rates};
@@ -62,11 +62,11 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence: vec![
             Evidence::about(Subject::nic(nic), |seen| {
                 let queues = plural(seen.count("queues_with_traffic", queues.len()), "queue");
-                format!("{queues} with traffic, interrupts on CPU {cpus}")
+                format!("{queues} with traffic, interrupts on {}", cpus_text(&cpus))
             }),
             Evidence::fact(
                 Subject::Cpus(local.clone()),
-                format!("{own} {} CPUs {local}", if owns.len() == 1 { "has" } else { "have" }),
+                format!("{own} {} {}", if owns.len() == 1 { "has" } else { "have" }, cpus_text(&local)),
             ),
             busiest.evidence(rates),
         ],

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::figures::{Evidence, Subject};
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::count;
+use rxlab_base::number::{count, cpus_text};
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId};
 use rxlab_path::evidence::{TRAFFIC, queue_packets};
 use rxlab_path::model::{Irq, Irqbalance, Model, Nic, Rates};
@@ -145,9 +145,10 @@ fn crowded(model: &Model, rates: &Rates, nic: &Nic, irqbalance: &Irqbalance) -> 
         let cpus: CpuMask = single.into_iter().collect();
         Evidence::about(Subject::nic(nic), |seen| {
             format!(
-                "{} busy RX interrupts of {} are pinned to CPU {cpus}, other CPUs have none",
+                "{} busy RX interrupts of {} are pinned to {}, other CPUs have none",
                 seen.count("pinned_interrupts", irqs.len()),
-                nic.name
+                nic.name,
+                cpus_text(&cpus)
             )
         })
     })
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn queues_crowded_on_few_cpus() {
         let found = evidence(host(&[6, 7, 6, 7, 6, 7, 6, 7]).irqbalance());
-        assert_eq!(found[1], "8 busy RX interrupts of eth0 are pinned to CPU 6-7, other CPUs have none");
+        assert_eq!(found[1], "8 busy RX interrupts of eth0 are pinned to CPUs 6-7, other CPUs have none");
     }
 
     /// The interrupt was on CPU 2 and is on CPU 5 now.

@@ -4,6 +4,7 @@
 use super::figures::{Evidence, Subject};
 use super::workload::processing;
 use crate::family::PlanName;
+use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
     FULL, MAX_PACKET_COST, TRAFFIC, baseline, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets,
@@ -199,7 +200,10 @@ pub(super) fn steal(rates: &Rates, cpus: &CpuMask) -> Option<Evidence> {
     (taken >= TAKEN).then(|| {
         Evidence::about(Subject::Cpus(cpus.clone()), |seen| {
             let taken = seen.percent("steal", taken);
-            format!("the hypervisor takes {taken} of CPU {cpus} (steal, counted as busy)")
+            format!(
+                "the hypervisor takes {taken} of the time of {} (steal, counted as busy)",
+                cpus_text(cpus)
+            )
         })
     })
 }

@@ -5,7 +5,7 @@ use super::figures::{Evidence, Subject, Unit};
 use super::places::mean;
 use super::workload::{ROOM, carries_traffic, common, named, processing, programs};
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::{percent, plural};
+use rxlab_base::number::{cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::{FULL, busy};
 use rxlab_path::model::{Model, ProcessRates, Rates};
@@ -94,25 +94,27 @@ fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRat
         evidence: vec![
             Evidence::about(Subject::process(first), |seen| {
                 format!(
-                    "{}{}: uses {:.1} CPUs, {}, limited to CPUs {own} by {who}",
+                    "{}{}: uses {:.1} CPUs, {}, limited to {} by {who}",
                     named(first),
                     match processes.len() {
                         1 => String::new(),
                         many => format!(" and {} more", seen.count("more_processes", many - 1)),
                     },
                     seen.figure("cpu", share, Unit::Cpus),
-                    plural(seen.count("runnable", runnable as usize), "runnable thread")
+                    plural(seen.count("runnable", runnable as usize), "runnable thread"),
+                    cpus_text(&own)
                 )
             }),
             Evidence::about(Subject::Cpus(own.clone()), |seen| {
-                format!("CPUs {own}: {} busy on average", seen.percent("busy", mean(rates, &own, busy)))
+                let busy = seen.percent("busy", mean(rates, &own, busy));
+                format!("{}: {busy} busy on average", cpus_text(&own))
             }),
             Evidence::about(Subject::Cpus(others.clone()), |seen| {
-                format!("CPUs {others}: {} idle on average", seen.percent("idle", idle))
+                format!("{}: {} idle on average", cpus_text(&others), seen.percent("idle", idle))
             }),
         ],
         why: format!("{who} limits it to {}, and it has work for more", plural(width, "CPU")),
-        remedy: format!("if it serves this traffic, let it run on CPUs {others} as well"),
+        remedy: format!("if it serves this traffic, let it run on {} as well", cpus_text(&others)),
         ..RULE.finding()
     })
 }

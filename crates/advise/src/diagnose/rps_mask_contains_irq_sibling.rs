@@ -5,7 +5,7 @@ use super::figures::Evidence;
 use super::places::{Loaded, loaded_of, same_on, worst};
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
-use rxlab_base::number::{count, percent};
+use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::{SUBSTANTIAL, irq_cpus};
 use rxlab_path::model::{Model, Nic, Rates};
@@ -54,7 +54,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         queue.evidence(rates),
         Evidence::fact(
             queue.subject(),
-            format!("{name}: RPS {mask}; CPU {threads} is on the same core as CPU {}", queue.cpu),
+            format!("{name}: RPS {mask}; the core of CPU {} also has {}", queue.cpu, cpus_text(threads)),
         ),
     ];
     evidence.extend(same_on(caught.len(), nic));
@@ -64,7 +64,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         title: format!("RPS of {name} uses the core of its interrupt, CPU {}", queue.cpu),
         evidence,
         why: "hyper-threads share a core: stack work on one slows down the polling on the other".to_owned(),
-        remedy: format!("remove CPU {threads} from the mask"),
+        remedy: format!("remove {} from the mask", cpus_text(threads)),
         plans: vec![PlanName::Rps],
         ..RULE.finding()
     })
@@ -96,7 +96,7 @@ mod tests {
     fn the_other_thread_at_a_high_rate() {
         let found = host("0-1,3-7", 9e4, 0.3).finding(&RULE);
         assert_eq!(found.title, "RPS of eth0/rx-0 uses the core of its interrupt, CPU 2");
-        assert_eq!(found.seen()[1], "eth0/rx-0: RPS 0-1,3-7; CPU 6 is on the same core as CPU 2");
+        assert_eq!(found.seen()[1], "eth0/rx-0: RPS 0-1,3-7; the core of CPU 2 also has CPU 6");
         assert_eq!(host("0-1,3-7", 2e4, 0.6).findings(&RULE).len(), 1, "dear packets");
     }
 

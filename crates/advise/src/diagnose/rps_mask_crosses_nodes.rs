@@ -6,7 +6,7 @@ use super::figures::Evidence;
 use super::places::{Loaded, loaded, loaded_of, mean, node, of_node, same_on, worst};
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
-use rxlab_base::number::percent;
+use rxlab_base::number::{cpus_text, percent};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::{SUBSTANTIAL, receive_time};
 use rxlab_path::model::{Model, Nic, Rates};
@@ -62,7 +62,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         queue.evidence(rates),
         Evidence::fact(
             queue.subject(),
-            format!("{name}: RPS {mask}; the interrupt is on node {home}, CPUs {far} are not"),
+            format!("{name}: RPS {mask}; the interrupt is on node {home}, outside it {}", cpus_text(far)),
         ),
     ];
     evidence.extend(same_on(caught.len(), nic));
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(found.title, "RPS of eth0/rx-0 hands packets to CPUs outside node 1");
         assert_eq!(
             found.seen()[1],
-            "eth0/rx-0: RPS 0-15,17-31; the interrupt is on node 1, CPUs 0-15 are not"
+            "eth0/rx-0: RPS 0-15,17-31; the interrupt is on node 1, outside it CPUs 0-15"
         );
         assert_eq!(host("0-7").findings(&RULE).len(), 1, "only far ones");
     }

@@ -5,7 +5,7 @@ use super::figures::{Evidence, Subject};
 use super::places::same_on;
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
-use rxlab_base::number::count;
+use rxlab_base::number::{count, cpus_text};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::{TRAFFIC, queue_packets};
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -76,7 +76,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })];
     for (what, cpus) in [("offline", &worst.offline), ("isolated", &worst.isolated)] {
         if !cpus.is_empty() {
-            evidence.push(Evidence::fact(Subject::Cpus(cpus.clone()), format!("{what}: CPU {cpus}")));
+            evidence
+                .push(Evidence::fact(Subject::Cpus(cpus.clone()), format!("{what}: {}", cpus_text(cpus))));
         }
     }
     evidence.extend(same_on(caught.len(), nic));
@@ -86,7 +87,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         title: format!("the RPS mask of {name} contains {word} CPUs"),
         evidence,
         why: why.to_owned(),
-        remedy: format!("rewrite the mask without CPU {bad}"),
+        remedy: format!("rewrite the mask without {}", cpus_text(&bad)),
         plans: vec![PlanName::Rps],
         ..RULE.finding()
     })
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(isolate(host(), "5").finding(&RULE).seen()[1], "isolated: CPU 5");
         let both = isolate(host().offline("7"), "6").finding(&RULE);
         assert_eq!(both.title, "the RPS mask of eth0/rx-0 contains offline or isolated CPUs");
-        assert_eq!(both.remedy, "rewrite the mask without CPU 6-7");
+        assert_eq!(both.remedy, "rewrite the mask without CPUs 6-7");
     }
 
     #[test]

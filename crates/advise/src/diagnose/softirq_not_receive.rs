@@ -3,7 +3,7 @@
 use super::elsewhere::{FEW, bringing, is_elsewhere, storm};
 use super::figures::{Evidence, Subject};
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::{count, percent};
+use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_base::units::CpuMask;
 use rxlab_path::evidence::DROWNING;
 use rxlab_path::evidence::{TRAFFIC, in_softirq, queue_packets};
@@ -77,7 +77,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     evidence.extend(frequent(cpu));
     if !others.is_empty() {
         let like: CpuMask = others.iter().map(|cpu| cpu.cpu).collect();
-        let text = format!("the same on CPU {like}");
+        let text = format!("the same on {}", cpus_text(&like));
         evidence.push(Evidence::fact(Subject::Cpus(like), text));
     }
     vec![Finding {
@@ -175,7 +175,7 @@ mod tests {
         assert!(found.why.contains("BLOCK (completed disk requests)"), "{found:?}");
         disks(0.75).silent(&RULE, "some room is left");
         let found = disks(0.93).receives(6, 0.85, 0.0).receives(7, 0.81, 0.0).finding(&RULE);
-        assert_eq!(found.seen()[3], "the same on CPU 6-7");
+        assert_eq!(found.seen()[3], "the same on CPUs 6-7");
     }
 
     /// Ticks miss what runs between them; the thread's own time does not.

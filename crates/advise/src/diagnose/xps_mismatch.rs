@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::figures::{Evidence, Subject};
 use super::places::{node, readers};
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::{count, plural};
+use rxlab_base::number::{count, cpus_text, plural};
 use rxlab_base::units::{CpuId, CpuMask, QueueId};
 use rxlab_path::model::{Irq, Model, Nic, Rates};
 
@@ -70,7 +70,10 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let mean = super::places::mean(rates, &left_out, |cpu| cpu.user + cpu.system);
         evidence.push(Evidence::about(Subject::Cpus(left_out.clone()), |seen| {
             let time = seen.percent("user_and_system", mean);
-            format!("CPUs {left_out} are in no queue's XPS mask and spend {time} of their time in processes")
+            format!(
+                "no queue's XPS mask has {}, busy with processes for {time} of the time",
+                cpus_text(&left_out)
+            )
         }));
     }
     Some(Finding {
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!(found.title, "4 busy CPUs without a transmit queue of eth0");
         assert_eq!(
             found.seen()[1],
-            "CPUs 1,3,5,7 are in no queue's XPS mask and spend 40 % of their time in processes"
+            "no queue's XPS mask has CPUs 1,3,5,7, busy with processes for 40 % of the time"
         );
     }
 

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use super::error::Meanings;
 use super::{Doc, Knob, KnobError, Result, Site, value};
 use crate::journal::Armed;
+use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask, QueueId};
 use rxlab_path::model::{Fact, Model, Nic};
 use rxlab_setting::{Target, set_of, set_text, tunable};
@@ -299,10 +300,10 @@ impl Knob for FileKnob {
                 format!("asked for {want}, the kernel chose {got}: it does not accept {want} as its clock")
             }
             Value::Mask(Members::HousekeepingCpus) if !dropped.is_empty() => {
-                format!("{kept}: it dropped CPU {dropped} (offline or isolated)")
+                format!("{kept}: it dropped {} (offline or isolated)", cpus_text(&dropped))
             }
             Value::Mask(Members::OnlineCpus | Members::SomeOnlineCpus) if !dropped.is_empty() => {
-                format!("{kept}: it dropped CPU {dropped} (offline)")
+                format!("{kept}: it dropped {} (offline)", cpus_text(&dropped))
             }
             _ => kept,
         }

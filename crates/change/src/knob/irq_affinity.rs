@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::error::Meanings;
 use super::{Doc, Knob, KnobError, Parts, Result, Site, value};
 use crate::journal::{Armed, Part};
+use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuMask, Direction, IrqId};
 use rxlab_path::model::{Fact, Model, Nic, NicKind};
 use rxlab_setting::{Target, interrupts, queueless_targets};
@@ -260,7 +261,7 @@ impl Knob for IrqAffinity {
             (!elsewhere.is_empty()).then_some((irq, elsewhere))
         });
         stays.map(|(irq, cpus)| {
-            format!("interrupt {irq} is still taken by CPU {cpus}; it moves when it next fires")
+            format!("{} still takes interrupt {irq}, which moves when it next fires", cpus_text(&cpus))
         })
     }
 }

@@ -102,7 +102,7 @@ mod tests {
         assert!(!RPS.left_by(&list(&["off", "1-4"]), &list(&["1-4"]), "1-5"));
         assert_eq!(
             RPS.difference("1-4", "1-2"),
-            "asked for 1-4, the kernel kept 1-2: it dropped CPU 3-4 (offline or isolated)"
+            "asked for 1-4, the kernel kept 1-2: it dropped CPUs 3-4 (offline or isolated)"
         );
     }
 }

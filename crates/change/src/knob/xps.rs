@@ -113,7 +113,7 @@ mod tests {
     fn dropped_cpus_are_named_and_known_as_ours() {
         assert_eq!(
             XPS_CPUS.difference("1-4", "1-2"),
-            "asked for 1-4, the kernel kept 1-2: it dropped CPU 3-4 (offline)"
+            "asked for 1-4, the kernel kept 1-2: it dropped CPUs 3-4 (offline)"
         );
         let ours = ["off".to_owned(), "1-4".to_owned()];
         assert!(XPS_CPUS.left_by(&ours, &ours[1..], "1-2"));

@@ -6,6 +6,7 @@
 use super::Variable;
 use crate::plan::draft::Draft;
 use crate::plan::step;
+use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuMask, NicName};
 use rxlab_path::constraints::slow;
 use rxlab_path::model::{Irq, Nic, NicKind};
@@ -34,13 +35,14 @@ pub(super) fn draft(draft: &mut Draft<'_>, isolated: &CpuMask) {
     let signalled = channel_cpus(draft).intersection(&free);
     if !signalled.is_empty() {
         draft.notes.push(format!(
-            "VMBus channels still signal CPU {signalled}: no knob moves them; write the CPU to the channel's file \
-             `cpu` below /sys/bus/vmbus/devices"
+            "VMBus channels still signal {}: no knob moves them; write the CPU to the channel's file `cpu` below \
+             /sys/bus/vmbus/devices",
+            cpus_text(&signalled)
         ));
     }
     draft.notes.push(format!(
-        "processes are not pinned: to keep them on CPU {free}, set an affinity, which is a separate \
-         variable"
+        "processes are not pinned: to keep them on {}, set their affinity, which is a separate variable",
+        cpus_text(&free)
     ));
     let idle = std::mem::take(&mut draft.idle);
     settle(draft, &idle, &usable);
@@ -61,12 +63,13 @@ fn outcome(draft: &Draft<'_>, usable: &CpuMask, free: &CpuMask) -> String {
     let open: Vec<&str> = devices.filter(|nic| !is_kept(nic)).map(|nic| nic.name.as_str()).collect();
     // With fewer queues, the interrupts of those that stay are for the next plan.
     let is_begun = draft.variables.contains(&Variable::Channels);
+    let [usable, free_text] = [usable, free].map(cpus_text);
     match (free.is_empty() || is_begun, open.is_empty()) {
-        (true, _) => format!("receive work on CPU {usable}"),
-        (false, true) => format!("receive work on CPU {usable}, none on CPU {free}"),
+        (true, _) => format!("receive work on {usable}"),
+        (false, true) => format!("receive work on {usable}, none on {free_text}"),
         (false, false) => format!(
-            "receive work on CPU {usable}; packets of {} may still come to CPU {free}: not all of {} interrupts are known or can \
-             be moved",
+            "receive work on {usable}; packets of {} may still come to {free_text}: not all of {} interrupts are \
+             known or can be moved",
             open.join(", "),
             if open.len() == 1 { "its" } else { "their" }
         ),

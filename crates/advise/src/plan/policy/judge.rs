@@ -203,7 +203,7 @@ impl<'a> Judge<'a> {
         if self.policy == Policy::Spread
             && let Some(cpu) = unrelieved((model, rates), (&after, &then), &drafted.settings)
         {
-            return Some(format!("CPU {cpu} would not get cooler"));
+            return Some(format!("CPU {cpu} would have no less receive work"));
         }
         let moves = |nic: &NicName| {
             let sets = |planned: &PlannedSetting| planned.set.target.nic() == Some(nic);

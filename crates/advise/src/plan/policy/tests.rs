@@ -168,7 +168,7 @@ fn isolation_keeps_the_cpus_that_are_named_clean() {
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 12", "eth0/rx-1 = 14"]);
     assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 13", "eth0/rx-1 = 15"]);
     assert_eq!(only(&plan, "rfs"), ["eth0/rx-0 = 0", "eth0/rx-1 = 0"], "readers are on clean CPUs");
-    assert_eq!(plan.notes[0], "receive work on CPU 12-15, none on CPU 0-11");
+    assert_eq!(plan.notes[0], "receive work on CPUs 12-15, none on CPUs 0-11");
     let all = Options { isolated: cpus("0-15"), ..Options::default() };
     let none = planned(Policy::Isolate, &host().build(), &all);
     assert_eq!(
@@ -562,6 +562,6 @@ fn channels_signal_cpus_that_are_not_kept_clean() {
     let signalled = Sketch::new(8).device("eth0", &[6]).traffic("eth0", 5e4).channels("eth0", &[2]);
     let plan = plan_of(Policy::Isolate, &signalled.build());
     let note = |start: &str| plan.notes.iter().any(|note| note.starts_with(start));
-    assert!(note("receive work on CPU 7, none on CPU 0-1,3-6"), "{:?}", plan.notes);
+    assert!(note("receive work on CPU 7, none on CPUs 0-1,3-6"), "{:?}", plan.notes);
     assert!(note("VMBus channels still signal CPU 2"), "{:?}", plan.notes);
 }

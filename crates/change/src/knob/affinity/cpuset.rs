@@ -6,6 +6,7 @@ use super::DENIED;
 use crate::journal::Armed;
 use crate::knob::error::Meanings;
 use crate::knob::{KnobError, Result, Site};
+use rxlab_base::number::cpus_text;
 use rxlab_base::parse::{self, Mount};
 use rxlab_base::units::CpuMask;
 use rxlab_setting::Target;
@@ -100,7 +101,7 @@ pub(super) fn remark(host: &dyn Host, file: &str, value: &str) -> Option<String>
     let effective = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
     let text = effective.iter().find_map(|name| host.read_text(&format!("{group}{name}")).ok())?;
     let lost = wanted.difference(&list(file, &text).ok()?);
-    (!lost.is_empty()).then(|| format!("its parent groups or other partitions withhold CPU {lost}"))
+    (!lost.is_empty()).then(|| format!("its parent groups or other partitions withhold {}", cpus_text(&lost)))
 }
 
 const MEANINGS: Meanings = &[

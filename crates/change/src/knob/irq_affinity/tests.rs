@@ -88,7 +88,7 @@ fn an_interrupt_that_has_not_moved_is_remarked_on() {
         |at: &str, value: &str| IrqAffinity.remark(IrqAffinity.site(&host(), &model(), &target(at)), value);
     assert_eq!(
         remark("eth0/rx-0", "2").as_deref(),
-        Some("interrupt 24 is still taken by CPU 0; it moves when it next fires")
+        Some("CPU 0 still takes interrupt 24, which moves when it next fires")
     );
     assert_eq!(remark("eth0/rx-0", "0-1"), None);
     assert_eq!(remark("eth0/rx-1", "5"), None, "no such file");
