@@ -237,7 +237,7 @@ fn failed(error: &CommandError) -> ExitCode {
 fn answered(answer: &clap::Error) -> ExitCode {
     let text = answer.render();
     if answer.use_stderr() {
-        let _ = write!(output::stderr(), "{}", text.ansi());
+        output::complain_of_usage(&text.ansi().to_string());
         return ExitCode::from(Kind::Usage.exit_code());
     }
     let _ = write!(output::text_stdout(), "{}", text.ansi());

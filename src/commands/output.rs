@@ -7,13 +7,14 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 
 use crate::commands::Global;
 use crate::error::{CommandError, Result};
 use rxlab_base::grammar::terminal::shown;
-use rxlab_faces::report::text::{for_json, for_screen, is_odd, paragraph, paragraphs};
+use rxlab_faces::report::text::{columns, for_json, for_screen, is_odd, paragraph, paragraphs};
 
 /// Standard output: JSON with `--json`, else text. All output must go through this module.
 pub(crate) fn stdout(global: &Global) -> Output {
@@ -46,6 +47,35 @@ pub(crate) fn complain(error: &CommandError) {
     };
     // If even standard error is closed, nothing can be reported.
     let _ = stderr().write_all(text.as_bytes());
+}
+
+/// Prints clap's styled error: as it is, or, on a terminal, on lines that fit it.
+pub(crate) fn complain_of_usage(text: &str) {
+    let text = if io::stderr().is_terminal() { narrowed(text, columns()) } else { text.to_owned() };
+    let _ = stderr().write_all(text.as_bytes());
+}
+
+/// Breaks lines wider than `columns` between words; what continues a line is indented by two more. Styles take no columns.
+fn narrowed(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let mut used = 0;
+        for (index, word) in line.split(' ').enumerate() {
+            let taken = strip_str(word).to_string().chars().count();
+            if index > 0 && used > indent && used + 1 + taken > columns {
+                out += &format!("\n{:1$}", "", indent + 2);
+                used = indent + 2;
+            } else if index > 0 {
+                out.push(' ');
+                used += 1;
+            }
+            out += word;
+            used += taken;
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// Standard error, filtered as standard output is.
@@ -217,7 +247,7 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 
-    use super::{Form, Output, check_passes};
+    use super::{Form, Output, check_passes, narrowed};
 
     /// Accepts `room` bytes, then fails with `then`.
     #[derive(Clone)]
@@ -251,6 +281,16 @@ mod tests {
     }
 
     const PLAIN: Form = Form::Text { styles: false };
+
+    #[test]
+    fn a_long_error_continues_below_its_text() {
+        let error = "\u{1b}[1merror:\u{1b}[0m invalid value '5' for '--for'\n\n  tip: write 5s\n";
+        assert_eq!(
+            narrowed(error, 24),
+            "\u{1b}[1merror:\u{1b}[0m invalid value\n  '5' for '--for'\n\n  tip: write 5s\n"
+        );
+        assert_eq!(narrowed("  a-long-word b", 6), "  a-long-word\n    b\n");
+    }
 
     #[test]
     fn sequences_in_pieces_are_filtered_whole() {

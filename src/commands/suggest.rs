@@ -41,9 +41,19 @@ pub(super) fn suggest(error: &mut clap::Error, root: &Command, arguments: impl I
         ErrorKind::MissingRequiredArgument => {
             let usage = leads_to(root, &arguments, "").clone().render_usage();
             error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+            if let Some(line) = example(leads_to(root, &arguments, "")) {
+                advise(error, format!("for example: {line}"));
+            }
         }
         _ => {}
     }
+}
+
+/// The first example of the command's own in its help.
+fn example(command: &Command) -> Option<String> {
+    let examples = command.get_after_help()?.to_string();
+    let mut lines = examples.lines().map(str::trim);
+    lines.find(|line| line.split(' ').any(|word| word == command.get_name())).map(str::to_owned)
 }
 
 /// The command that the arguments before `last` lead to.
@@ -109,11 +119,14 @@ fn option(error: &mut clap::Error, root: &Command, arguments: &[String]) {
     } else if !typed.starts_with('-') && command.get_name() == "plan" {
         advise(error, format!("an interface needs its option: --nic {typed}"));
     } else if ["--snapshot", "--at"].contains(&typed.as_str()) {
-        advise(
-            error,
+        // Without a command, the first that reads one was meant.
+        let advice = if command.get_name() == root.get_name() {
+            format!("`rxlab doctor {typed} ...` examines a recorded machine; show, plan and top read it too")
+        } else {
             "a recorded machine can be neither measured nor changed: run this on the machine itself"
-                .to_owned(),
-        );
+                .to_owned()
+        };
+        advise(error, advice);
     }
     let usage = command.clone().render_usage();
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
@@ -167,7 +180,11 @@ mod tests {
             ("rxlab doctor ./web1.tar.zst", "--snapshot ./web1.tar.zst"),
             ("rxlab tune --snapshot web1.tar.zst", "run this on the machine itself"),
             ("rxlab apply a.toml --snapshot web1.tar.zst", "run this on the machine itself"),
+            ("rxlab --snapshot web1.tar.zst", "`rxlab doctor --snapshot ...` examines"),
             ("rxlab why", "`rxlab help` lists the commands"),
+            ("rxlab flow", "for example: rxlab flow 'tcp "),
+            ("rxlab merge", "for example: rxlab merge gen1.json"),
+            ("rxlab trial show", "for example: rxlab trial show 0001-rps"),
         ] {
             let said = said(typed);
             assert!(said.contains(meant), "{typed}: {said}");

@@ -186,13 +186,16 @@ fn is_unit(before: &str, word: &str) -> bool {
     before.ends_with(|c: char| c.is_ascii_digit()) && (AFTER_FIGURES.contains(&unit) || unit.ends_with("/s"))
 }
 
-/// Words; units stay with their figure: `51 %`, `6,239 packets/s` and `[-53, -49]` are never split.
+/// Words; units stay with their figure: `51 %`, `6,239 packets/s` and `[-53, -49]` are never split. Neither is a command in
+/// backquotes, which a reader copies.
 pub(super) fn units(text: &str) -> Vec<String> {
+    let has_pairs = text.matches('`').count().is_multiple_of(2);
     let mut units: Vec<String> = Vec::new();
     for word in text.split_ascii_whitespace() {
         let joins = units.last().is_some_and(|last| {
             let open = last.rfind('[').is_some_and(|at| !last[at..].contains(']'));
-            is_unit(last, word) || (open && last.ends_with(',') && word.contains(']'))
+            let is_quoted = has_pairs && !last.matches('`').count().is_multiple_of(2);
+            is_unit(last, word) || is_quoted || (open && last.ends_with(',') && word.contains(']'))
         });
         match units.last_mut() {
             Some(last) if joins => {
@@ -253,6 +256,8 @@ mod tests {
             ["costs 157 us,", "6,239 packets/s;", "7 idle"]
         );
         assert_eq!(wrap("1,234 packets/s", 10), ["1,234", "packets/s"], "not within the number");
+        assert_eq!(wrap("see `rxlab undo 7` first", 16), ["see", "`rxlab undo 7`", "first"]);
+        assert_eq!(wrap("a ` b c", 3), ["a `", "b c"], "one backquote quotes nothing");
         assert_eq!(wrap("", 3), [""]);
     }
 

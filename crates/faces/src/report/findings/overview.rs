@@ -1,7 +1,7 @@
 //! A machine's receive path in about ten lines, and the commands to type next.
 
 use super::{Answer, screen};
-use crate::report::text::{STRONG, paragraph, styled};
+use crate::report::text::{STRONG, columns, paragraph, styled, width};
 use rxlab_advise::doctor::{DoctorReport, ReceivePath};
 use rxlab_base::number::plural;
 
@@ -41,8 +41,23 @@ fn in_force(applied: usize) -> String {
 fn foot(applied: usize, program: &str) -> String {
     let commands =
         ["doctor", "show", "status", "help"].into_iter().filter(|name| applied > 0 || *name != "status");
-    let commands: Vec<String> = commands.map(|name| format!("{program} {name}")).collect();
-    paragraph("next: ", &commands.join(" | "))
+    let mut text = String::from("next: ");
+    let indent = text.len();
+    let mut used = indent;
+    for name in commands {
+        // Help is of no machine.
+        let command = if name == "help" { "rxlab help".to_owned() } else { format!("{program} {name}") };
+        if used > indent {
+            // A command that does not fit is on the next line, to be copied in one piece.
+            let fits = used + " | ".len() + width(&command) <= columns();
+            let between = if fits { " | ".to_owned() } else { format!(" |\n{:indent$}", "") };
+            used = if fits { used + " | ".len() } else { indent };
+            text += &between;
+        }
+        used += width(&command);
+        text += &command;
+    }
+    text + "\n"
 }
 
 #[cfg(test)]
