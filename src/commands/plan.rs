@@ -16,7 +16,7 @@ use rxlab_base::grammar::sh;
 use rxlab_base::units::{CpuMask, NicName};
 use rxlab_change::apply;
 use rxlab_faces::report::forecast::{self, Forecast};
-use rxlab_faces::report::text::{Cell, Table, command_lines, left, paragraph, wrapping};
+use rxlab_faces::report::text::{Cell, Table, command_lines, left, paragraph, paragraphs, wrapping};
 use rxlab_path::model::{Model, Rates};
 use rxlab_setting::{Plan, Setting, trial_of, trial_of_file};
 use rxlab_sys::{lasting_netns, netns_path};
@@ -59,7 +59,7 @@ pub struct Args {
     setting: Vec<Setting>,
     /// Predict the effect of each plan on the CPUs and on the packets per second that fit, from the cost of packets and
     /// interrupts here. The costs are measured with eBPF (root), as in every sample of live traffic; without it the
-    /// prediction uses fixed fractions and says so. With -o the plan includes the prediction, and a trial prints it
+    /// prediction is a rough guess and says so. With -o the plan includes the prediction, and a trial prints it
     /// next to its measurement
     #[arg(long)]
     predict: bool,
@@ -158,10 +158,7 @@ fn write(global: &Global, args: &Args, plan: &Plan, next: &str) -> Result {
         return written(global, args, path, plan);
     }
     if plan.settings.is_empty() {
-        return output::print(global, plan, || {
-            let lines = plan.notes.iter().map(|reason| format!("  {reason}\n"));
-            format!("nothing to plan\n{}", lines.collect::<String>())
-        });
+        return output::print(global, plan, || format!("nothing to plan\n{}", paragraphs("  ", &plan.notes)));
     }
     if output::is_interactive() && !global.json {
         let mut out = output::text_stdout();

@@ -118,8 +118,8 @@ fn in_words(counters: &Counters) -> String {
     let Counters { sink_reordered, tracked, tracker_refused, .. } = counters;
     format!(
         "answered {requests} requests ({refused} refused) on {connections} connections; \
-         echoed {echoed} packets, sank {sink_packets} ({sink_bytes} bytes, {sink_reordered} out of order); \
-         tracked {tracked} announces and scrapes ({tracker_refused} refused)"
+         echoed {echoed} packets; the sink counted {sink_packets} ({sink_bytes} bytes, {sink_reordered} out of order); \
+         answered {tracked} announces and scrapes ({tracker_refused} refused)"
     )
 }
 

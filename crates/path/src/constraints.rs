@@ -291,7 +291,7 @@ impl Constraints {
         let of_irqs = immovable(model).map(|irq| Constraint {
             object: Object::Irq(irq.number),
             binds: Binds::Plans,
-            why: format!("interrupt {} cannot be moved: the kernel notes no CPU for it", irq.number),
+            why: format!("interrupt {} cannot be moved: the kernel reports no CPU for it", irq.number),
             source: "/proc/irq/N/effective_affinity",
         });
         let pinned = model.nics.iter().filter(|nic| nic.driver_facts().pins_irqs).flat_map(|nic| {

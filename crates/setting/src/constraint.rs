@@ -136,7 +136,7 @@ mod tests {
         let first = with(&["", "1", "2", "3"]);
         assert_eq!(
             said(first, "irq_affinity eth0/rx-0 = 4"),
-            "interrupt 41 cannot be moved: the kernel notes no CPU for it"
+            "interrupt 41 cannot be moved: the kernel reports no CPU for it"
         );
         assert_eq!(said(with(&["", "1", "2", "3"]), "irq_affinity eth0/rx-1 = 4"), "");
         assert!(

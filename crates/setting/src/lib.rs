@@ -28,7 +28,7 @@ mod words;
 pub use command_line::{set_flags, trial_of, trial_of_file, trial_of_plan};
 pub use constraint::forbids;
 pub use file::PlanFileError;
-pub use prediction::{CHANGE, CpuLoad, Overfull, Prediction, Range};
+pub use prediction::{CHANGE, CpuLoad, Overfull, Prediction, Range, predicted_percent};
 pub use setting::{Plan, PlannedSetting, Setting, SettingError, set_of, set_text};
 pub use simulation::{is_to_come, set_queues, simulate};
 pub use target::{Target, common_interrupt, interrupts, queueless_targets, sent_elsewhere};

@@ -238,13 +238,15 @@ impl Prediction {
             today if today == times(1.0) => "is full at today's traffic".to_owned(),
             more => format!("is full at {more} today's traffic"),
         };
-        let mut text = format!("CPU {} {full}", self.hottest.unwrap_or(self.cpu));
-        if is_useful(hottest) && self.rate.is_none() {
-            text += &format!(", with {plan} CPU {} at {}", self.busiest, between(hottest, times));
-        }
-        text += &format!("; the whole machine at {}", times(before.machine));
-        if is_useful(machine) && self.rate.is_none() {
-            text += &format!(", with {plan} at {}", between(machine, times));
+        let hot = self.hottest.unwrap_or(self.cpu);
+        let mut text =
+            format!("CPU {hot} {full}, the whole machine at {}. With {plan}", times(before.machine));
+        let is_shown = |figures| is_useful(figures) && self.rate.is_none();
+        let then = [(format!("CPU {}", self.busiest), hottest), ("the whole machine".to_owned(), machine)];
+        let then = then.into_iter().filter(|(_, figures)| is_shown(*figures));
+        for (index, (what, figures)) in then.enumerate() {
+            let verb = if index == 0 { " is full" } else { "" };
+            text += &format!(", {what}{verb} at {}", between(figures, times));
         }
         text += &format!(": {}", self.regime());
         if let Some(Overfull { cpu, busy }) = self.overfull {
@@ -262,6 +264,15 @@ const WIDEST_LOAD: f64 = 0.5;
 
 /// Widest interval, as the ratio of its ends, that helps to choose.
 const WIDEST: f64 = 1.6;
+
+/// A predicted part of a CPU's time. It is never said to be 0: softirqs and interrupts that are not for the packets that move
+/// stay on the CPU, and no prediction counts them.
+pub fn predicted_percent(part: f64) -> String {
+    if part < NEAR_0 { "near 0 %".to_owned() } else { percent(part) }
+}
+
+/// Part of a CPU's time below which it would read as 0 %.
+const NEAR_0: f64 = 0.005;
 
 /// True for an interval that is narrow enough to be shown.
 fn is_useful([low, high]: [f64; 2]) -> bool {
@@ -285,23 +296,24 @@ fn between([low, high]: [f64; 2], shown: impl Fn(f64) -> String) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// `CPU 2 98 -> 26 to 59 %, total +2 %`, with the CPU that becomes the busiest if that is another one, and the packets/s
+/// `CPU 2: 98 -> 26 to 59 %, all CPUs +2 %`, with the CPU that becomes the busiest if that is another one, and the packets/s
 /// if they are known; what is too uncertain is left out.
 impl fmt::Display for Prediction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let change = |cpu: CpuId, now: f64, then: [f64; 2]| {
             let percent = |part: f64| format!("{:.0}", part * 100.0);
             let then = match then {
+                [_, high] if high < NEAR_0 => predicted_percent(high),
                 [low, _] if low > 1.0 => "over 100 %".to_owned(),
                 [low, high] if high > 1.0 && low < high => format!("{} to over 100 %", percent(low)),
                 then => between(then, percent) + " %",
             };
-            format!("CPU {cpu} {} -> {then}", percent(now))
+            format!("CPU {cpu}: {} -> {then}", percent(now))
         };
         let mut parts: Vec<String> =
             self.loads().into_iter().map(|(cpu, now, then)| change(cpu, now, then)).collect();
         if let Some(total) = self.total() {
-            parts.push(format!("total {} %", between(total, |part| format!("{:+.0}", part * 100.0))));
+            parts.push(format!("all CPUs {} %", between(total, |part| format!("{:+.0}", part * 100.0))));
         }
         if let Some(rate) = self.rate {
             parts.push(format!("packets/s {}", between(rate.map(|rate| rate / self.packets), times)));

@@ -250,7 +250,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
             (DoNotKeep, gained("No more gets through, and every packet costs more"))
         }
         Verdict::SpreadsOnly { .. } => {
-            (MeasureAgain, gained("At peak traffic: no lack of capacity showed, so a gain could not either"))
+            (MeasureAgain, gained("At peak traffic: capacity was not the limit here, so no gain could show"))
         }
         Verdict::GuardTripped { .. } if record.tripped_without_change() => {
             (MeasureAgain, "Find the cause first: the guard tripped while the change was not set.".to_owned())

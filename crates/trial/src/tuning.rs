@@ -144,6 +144,6 @@ pub fn rank(record: &BlocksRecord, choice: &Choice) -> String {
     if open.is_empty() {
         format!("is best of {all}")
     } else {
-        format!("leads {all}, not told apart from {}", open.join(", "))
+        format!("leads {all}, not proven better than {}", open.join(", "))
     }
 }

@@ -28,7 +28,7 @@ pub(in crate::commands) fn rolled_back(failure: Failure) -> CommandError {
     let id = failure.undo.id.clone();
     let mut error = undo::hints(error, &failure.undo.outcomes);
     if let Some(journal) = failure.undo.journal_error {
-        error = error.hint(format!("{journal}; the values were still handled"));
+        error = error.hint(format!("{journal}; restoring the values went on"));
     }
     error.hint(format!("see `rxlab status`; try again with `rxlab undo {id}`"))
 }
@@ -45,7 +45,7 @@ pub(in crate::commands) fn owners(global: &Global, owners: &[OtherOwner]) -> Res
 
 /// A line for each of them, and their effect; none without owners.
 pub(in crate::commands) fn owner_notes(owners: &[OtherOwner]) -> Vec<String> {
-    const EFFECT: &str = "note: these settings take effect again at boot, with the interface, or while the program runs: change the value there too";
+    const EFFECT: &str = "note: they set their own values again at boot, when the interface appears, or while their program runs: change the value there too";
     let notes = owners.iter().map(|owner| format!("note: {owner}"));
     notes.chain((!owners.is_empty()).then(|| EFFECT.to_owned())).collect()
 }

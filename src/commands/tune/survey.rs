@@ -75,7 +75,7 @@ fn limit(report: &DoctorReport, nic: &Nic, rates: &Rates, goal: Option<Goal>) ->
     let packets = rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
     if packets < TRAFFIC {
         let why = format!(
-            "{} receives {packets:.0} packets/s, too few to compare anything: tune it while there is traffic, or give a --load",
+            "{} receives {packets:.0} packets/s, too few to compare anything; run it again under traffic, or give --load URL",
             nic.name
         );
         return (Way::Unmeasurable, why);

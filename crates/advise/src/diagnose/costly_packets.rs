@@ -98,7 +98,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
               debugging, an emulated CPU; or the time is for something else"
             .to_owned(),
         remedy: format!(
-            "first find out what takes it: `perf top -C {id}`, `rxlab trace --cpu {id} --out FILE`; steering only moves the \
+            "first find out what takes the time: `perf top -C {id}`, `rxlab trace --cpu {id} --out FILE`; steering only moves the \
              cost to other CPUs"
         ),
         inspect: Some(format!("perf top -C {id}")),

@@ -56,7 +56,7 @@ pub(super) const RULE: Rule = Rule {
 
 /// Effect of RPS on a queue whose flows are not known.
 pub(super) const PARTLY: &str =
-    "with many flows RPS spreads everything but the polling, with one it moves that to a single CPU";
+    "with many flows RPS spreads all work but the polling; with one flow it moves that work to a single CPU";
 
 /// The other reason for many packets on one queue.
 const ALIKE: &str = "; or many flows that the device's hash or a hypervisor treats as one";

@@ -141,7 +141,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             let shown = reasons.iter().take(SHOWN);
             let shown: Vec<String> =
                 shown.map(|(reason, rate)| format!("{reason} {}/s", seen.packets("freed", *rate))).collect();
-            format!("{name}: by the kernel's reason, right after the sample: {}", shown.join(", "))
+            format!("{name}: the kernel's reasons, counted right after the sample: {}", shown.join(", "))
         }));
     }
     let explains =
@@ -152,8 +152,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         ((*why).to_owned(), *remedy)
     } else if place == Lost::Device {
         let why = format!(
-            "the device lost them before the host had them ({by}): no room of its own, no buffer of the host that they \
-             fit, or another reason that only its maker documents"
+            "the device lost them before they reached the host ({by}): it had no room, the host gave it no buffer \
+             that is large enough, or another reason, which only its maker documents"
         );
         (why, if room_of(nic).is_some() { LARGER_RING } else { NO_LARGER_RING })
     } else if let Some(cause) = by_driver(traffic, lost).filter(|_| place == Lost::Received) {

@@ -80,7 +80,7 @@ fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
                 let name = named(process);
                 format!("{name} {:.1}", seen.figure(&name, process.cpu, Unit::Cpus))
             });
-            format!("CPUs' time by program: {}", busiest.collect::<Vec<_>>().join(", "))
+            format!("CPUs used by program: {}", busiest.collect::<Vec<_>>().join(", "))
         }));
     }
     evidence.extend(steal(rates, &rates.cpus.iter().map(|cpu| cpu.cpu).collect()));
@@ -158,7 +158,7 @@ mod tests {
         let found = case_b(0.95, 0.02).finding(&RULE);
         assert_eq!(found.title, "programs take 96 % of all CPU time, receive work 2 %");
         assert_eq!((found.severity, found.plans.len()), (Severity::Note, 0));
-        assert_eq!(found.seen()[1], "CPUs' time by program: server (800) 7.7");
+        assert_eq!(found.seen()[1], "CPUs used by program: server (800) 7.7");
         assert!(found.seen()[2].starts_with("without any receive work there would be 2.0 % more capacity"));
     }
 

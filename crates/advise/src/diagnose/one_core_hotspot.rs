@@ -423,8 +423,8 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             );
         }
         None if irq_cpus(queue, model, rates).is_empty() => format!(
-            "no RPS: packets of {name} are processed where their interrupts land, probably here (inferred: it is not known \
-             which)"
+            "no RPS: packets of {name} are processed where their interrupts land, probably here (inferred: where they \
+             land is not known)"
         ),
         None => format!("no RPS: every packet of {name}/rx-{index} is processed where its interrupt lands"),
         Some(mask) if irq_cpus(queue, model, rates).contains(cpu) && !mask.contains(cpu) => {

@@ -315,8 +315,8 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
     let busiest = rates.cpus.iter().map(busy).fold(0.0, f64::max);
     if hot.ceiling < CEILING {
         return Some(format!(
-            "receive work takes {} of CPU {} and less of the others, so removing all of it would free at \
-             most {} more capacity on any CPU",
+            "receive work takes {} of CPU {} and less of the others: without any of it, at most {} more would \
+             fit",
             precise_percent(hot.receive),
             hot.cpu,
             precise_percent(hot.ceiling)

@@ -95,7 +95,7 @@ impl Limit<'_> {
     /// The reason steering does not matter.
     pub(super) fn reason(&self) -> String {
         format!(
-            "the load waits for one thread of {}, and receive work takes {} of its CPU, so it can gain at \
+            "the load waits for one thread of {}: receive work takes {} of that thread's CPU, so steering gains at \
              most {}",
             self.process.command,
             precise_percent(self.receive),

@@ -153,7 +153,7 @@ pub struct Since {
 }
 
 impl Since {
-    /// ``since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972 packets/s``.
+    /// ``since `apply rps` 12 min ago: CPU 2: 98 -> 49 % receiving; 9,559 -> 10,972 packets/s``.
     pub fn in_words(&self) -> String {
         let age = match self.seconds {
             seconds if seconds < 120.0 => format!("{seconds:.0} s"),
@@ -161,7 +161,7 @@ impl Since {
             seconds => format!("{:.0} h", seconds / 3600.0),
         };
         format!(
-            "since `{}` {age} ago: CPU {} {:.0} -> {:.0} % receiving, {} -> {} packets/s",
+            "since `{}` {age} ago: CPU {}: {:.0} -> {:.0} % receiving; {} -> {} packets/s",
             self.what,
             self.cpu,
             self.receive_before * 100.0,

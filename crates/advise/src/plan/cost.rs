@@ -8,6 +8,7 @@
 //! interrupt.
 
 use super::moves::{Cost, Measured, Move};
+use rxlab_base::number::count;
 use rxlab_base::units::CpuId;
 use rxlab_path::model::{HandOver, NicKind, Rates, StackWork};
 
@@ -86,13 +87,13 @@ pub fn basis(rates: &Rates) -> String {
     match rates.costs.as_ref().map(|costs| (costs.hand_over, costs.missing.join("; "))) {
         Some((Some(cost), _)) => format!(
             "measured by eBPF: a hand-over takes {:.1} us of the CPU that hands over and {:.1} us of \
-             its target, at most {:.0} a second",
+             its target, at most {} hand-overs/s",
             cost.send_ns / 1e3,
             cost.take_ns / 1e3,
-            1e9 / (CYCLE * cost.cycle_ns)
+            count(1e9 / (CYCLE * cost.cycle_ns))
         ),
-        Some((None, missing)) => format!("not calibrated ({missing}): {}", super::prediction::FIXED),
-        None => format!("not calibrated: {}", super::prediction::FIXED),
+        Some((None, missing)) => format!("{} ({missing})", super::prediction::FIXED),
+        None => super::prediction::FIXED.to_owned(),
     }
 }
 

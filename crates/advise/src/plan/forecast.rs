@@ -106,10 +106,9 @@ fn measure(rates: &Rates, moves: &mut [Move]) -> String {
         step.cost = cost;
     }
     let guessed = moves.iter().any(|step| step.begins_to_steer() && step.cost.is_none());
-    let basis =
-        if guessed && rates.costs.is_some() { format!("not measured: {FIXED}") } else { basis(rates) };
+    let basis = if guessed && rates.costs.is_some() { FIXED.to_owned() } else { basis(rates) };
     if moves.iter().any(Move::is_resteered) {
-        return basis + "; what a mask in use has handed over already is separated by fixed fractions";
+        return basis + "; what a mask in use hands over already is guessed likewise";
     }
     basis
 }

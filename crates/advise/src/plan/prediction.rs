@@ -15,8 +15,9 @@ const SOME: f64 = 0.005;
 const SATURATED: f64 = 0.95;
 
 /// Basis of predictions without measured costs.
-pub(super) const FIXED: &str = "fixed fractions: about half of the receive work stays where it is; in our \
-                                runs 27 to 60 % did on a device, 0 to 420 % on a virtual interface";
+pub(super) const FIXED: &str = "a rough guess, because these costs were not measured: about half of the \
+                                receive work stays on its CPU; in rxlab's own runs it was 27 to 60 % on a \
+                                device, 0 to 420 % on a virtual interface";
 
 /// Receive time of CPUs and capacity after the plan.
 struct Then {
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn field_case_a() {
         let prediction = from_cpu_2("").expect("work moves");
-        assert_eq!(prediction.to_string(), "CPU 2 98 -> 26 to 59 %, total +2 to +3 %");
+        assert_eq!(prediction.to_string(), "CPU 2: 98 -> 26 to 59 %, all CPUs +2 to +3 %");
         assert_eq!(
             prediction.room("rps"),
             "CPU 2 is full at today's traffic; the whole machine at 1.2x, with rps at 1.2x: this spreads the load \
@@ -199,9 +200,9 @@ mod tests {
         let dear = Move { cost, ..step(NicKind::Virtual, 0, "", "1") };
         let prediction = predict(&rates, &[dear]).expect("work moves");
         assert!(prediction.busiest_after > 1.1 && prediction.headroom_after.hottest < 0.9, "{prediction:?}");
-        assert!(prediction.to_string().contains("CPU 1 0 -> over 100 %"), "{prediction}");
+        assert!(prediction.to_string().contains("CPU 1: 0 -> over 100 %"), "{prediction}");
         let room = prediction.room("rps");
-        assert!(room.contains("CPU 1 at 0.9x") && room.contains("this costs capacity"), "{room}");
+        assert!(room.contains("CPU 1 is full at 0.9x") && room.contains("this costs capacity"), "{room}");
         assert!(
             room.ends_with(
                 "with its other work CPU 1 would then need 198 % of its time, so that work has to move"

@@ -208,13 +208,14 @@ impl Store {
 
     /// Other journals that have changed the machine since boot, with their state directories.
     pub fn others(&self) -> Result<Vec<(PathBuf, Store)>, JournalError> {
-        let others = self.storage.others().map_err(|error| self.error("look for others than", "", error))?;
+        let others =
+            self.storage.others().map_err(|error| self.error("find the journals next to", "", error))?;
         Ok(others.into_iter().map(|(state, other)| (state, Store { storage: other.into() })).collect())
     }
 
     /// Open transactions of the machine, of any journal, whose files are not there.
     fn missing(&self) -> Result<Vec<(String, PathBuf)>, JournalError> {
-        self.storage.missing().map_err(|error| self.error("look for others than", "", error))
+        self.storage.missing().map_err(|error| self.error("find the journals next to", "", error))
     }
 
     /// True if the transaction is open and its file is not there.

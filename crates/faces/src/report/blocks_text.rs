@@ -159,12 +159,12 @@ fn rank(record: &BlocksRecord, search: &Search) -> String {
         (Some(ahead), false) => {
             let rivals = names(record, &rivals, ", ");
             format!(
-                "{name} was chosen from {of}: ahead of the others by {ahead} or more, but not told apart from {rivals}."
+                "{name} was chosen from {of}: ahead of the others by {ahead} or more, but not proven better than {rivals}."
             )
         }
         (None, false) => {
             format!(
-                "{name} was chosen from {of}, but is not told apart from {}.",
+                "{name} was chosen from {of}, but is not proven better than {}.",
                 names(record, &rivals, ", ")
             )
         }
@@ -225,7 +225,7 @@ fn tried(record: &BlocksRecord, choice: &Choice) -> Table {
         let how = match cell {
             _ if choice.winner == Some(cell) => "best",
             _ if choice.tripped.contains(&cell) => "stopped",
-            _ if choice.open.contains(&cell) => "not told apart",
+            _ if choice.open.contains(&cell) => "may be as good",
             _ => "cannot win",
         };
         table.row([
@@ -411,11 +411,11 @@ mod tests {
         );
         assert_eq!(
             said(vec![clear, lead(2, -0.01, 0.02)]),
-            "b was chosen from 3 candidates: ahead of the others by 4.1 % or more, but not told apart from c."
+            "b was chosen from 3 candidates: ahead of the others by 4.1 % or more, but not proven better than c."
         );
         assert_eq!(
             said(vec![lead(0, -0.2, 0.3), lead(2, -0.01, 0.02)]),
-            "b was chosen from 3 candidates, but is not told apart from a, c."
+            "b was chosen from 3 candidates, but is not proven better than a, c."
         );
         assert_eq!(said(Vec::new()), "b was chosen from 3 candidates.");
     }

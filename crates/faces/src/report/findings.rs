@@ -365,7 +365,7 @@ mod tests {
             packets_before: 9_559.0,
             packets: 10_972.0,
         });
-        let line = "since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972";
+        let line = "since `apply rps` 12 min ago: CPU 2: 98 -> 49 % receiving; 9,559 -> 10,972";
         for said in [whole(&report), shown(&report)] {
             assert!(said.replace("\n         ", "").contains(line), "{said}");
         }

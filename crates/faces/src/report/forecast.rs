@@ -9,7 +9,7 @@ use rxlab_advise::plan::{basis, forecast};
 use rxlab_base::number::grouped;
 use rxlab_base::number::percent;
 use rxlab_path::model::{Costs, Identity, Model, Rates};
-use rxlab_setting::{CpuLoad, Plan, Prediction};
+use rxlab_setting::{CpuLoad, Plan, Prediction, predicted_percent};
 
 /// CPUs in a table; JSON has all.
 const ROWS: usize = 12;
@@ -64,7 +64,7 @@ impl Forecast {
 
 /// Renders a forecast for a terminal of 80 columns.
 pub fn text(forecast: &Forecast) -> String {
-    let mut out = paragraph("calibration: ", &forecast.basis);
+    let mut out = paragraph("basis: ", &forecast.basis);
     let costs = forecast.costs.iter();
     let calibrated = costs.clone().filter(|costs| costs.hand_over.is_some());
     out += &paragraphs("  not measured: ", calibrated.flat_map(|costs| &costs.missing));
@@ -104,12 +104,19 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         let time = |part: f64| if part > 1.0 { "over 100 %".to_owned() } else { percent(part) };
         let range =
             load.range.map_or(String::new(), |[low, high]| format!("{:.0} to {}", low * 100.0, time(high)));
-        let cells = [load.cpu.to_string(), time(load.before), time(load.after), range];
+        let then = if load.after > 1.0 { time(load.after) } else { predicted_percent(load.after) };
+        let cells = [load.cpu.to_string(), time(load.before), then, range];
         table.row(cells.map(Into::into));
     }
     let more = match cpus.len().saturating_sub(ROWS) {
         0 => String::new(),
         more => format!("  and {more} more CPUs (--json has all)\n"),
+    };
+    let is_left = prediction.cpus.iter().any(|load| predicted_percent(load.after) == predicted_percent(0.0));
+    let near = if is_left {
+        paragraph("  near 0 %: ", "other softirqs and interrupts stay there")
+    } else {
+        String::new()
     };
     // Without a figure, the next line says why.
     let fits = prediction.fits().map(|fits| fits.map(|fits| grouped((fits * prediction.packets) as u64)));
@@ -125,7 +132,8 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
     );
     let mut text = table.render()
         + &more
-        + &paragraph("  packets/s: ", &rates)
+        + &near
+        + &paragraph("  packets/s of interfaces: ", &rates)
         + &paragraph("  ", &prediction.room(&plan.name));
     if prediction.basis != forecast.basis {
         text += &paragraph("  based on: ", &prediction.basis);

@@ -100,7 +100,7 @@ fn cpus(sample: &Interference) -> String {
     let mut out = table.render();
     if !quiet.is_empty() {
         let quiet: CpuMask = quiet.into_iter().map(|cpu| cpu.cpu).collect();
-        out += &paragraph("  next to nothing on CPUs ", &quiet.to_string());
+        out += &paragraph("  almost nothing on CPUs ", &quiet.to_string());
     }
     out
 }
@@ -277,7 +277,7 @@ mod tests {
         };
         sample.cpus.extend((4..128).map(|cpu| CpuInterference { cpu: CpuId(cpu), ..quiet.clone() }));
         let text = plain(&sample);
-        assert!(text.contains("next to nothing on CPUs 4-127\n"), "{text}");
+        assert!(text.contains("almost nothing on CPUs 4-127\n"), "{text}");
     }
 
     #[test]

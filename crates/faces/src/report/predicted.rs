@@ -94,7 +94,7 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
     }
     let shown = cpus
         .iter()
-        .map(|(cpu, _)| format!("CPU {cpu} {:.0} -> {:.0} %", a.on(*cpu) * 100.0, all.after(*cpu) * 100.0));
+        .map(|(cpu, _)| format!("CPU {cpu}: {:.0} -> {:.0} %", a.on(*cpu) * 100.0, all.after(*cpu) * 100.0));
     let shown: Vec<String> = shown.collect();
     let verdict = match prediction.range {
         // What was promised is either right or wrong; what was not promised is neither.
@@ -124,12 +124,12 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
                 .iter()
                 .map(|(cpu, after)| {
                     let error = off(&|both| both.after(*cpu) - after * both.scale(prediction));
-                    format!("CPU {cpu} {error}")
+                    format!("CPU {cpu}: {error}")
                 })
                 .collect();
-            parts.push(format!("total {}", off(&|both| both.total_change() - prediction.total_change)));
+            parts.push(format!("all CPUs: {}", off(&|both| both.total_change() - prediction.total_change)));
             format!(
-                "off by, in points of a CPU, with the prediction scaled to the work of arm A: {}",
+                "off by these points of a CPU (prediction scaled to the work of arm A): {}",
                 parts.join(", ")
             )
         }
@@ -141,7 +141,7 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
     Some(PredictedAndMeasured {
         predicted: prediction.to_string(),
         measured: format!(
-            "{}, total {:+.0} % (softirq time for the packets of arm A){grown}; {verdict}",
+            "{}, all CPUs {:+.0} % (softirq time, for as many packets as in arm A){grown}; {verdict}",
             shown.join(", "),
             all.total_change() * 100.0,
         ),
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(both.predicted, "cannot be predicted here; a trial tells");
         assert_eq!(
             both.measured,
-            "CPU 0 46 -> 20 %, CPU 1 0 -> 60 %, total +74 % (softirq time for the packets of arm A); nothing to compare"
+            "CPU 0: 46 -> 20 %, CPU 1: 0 -> 60 %, all CPUs +74 % (softirq time, for as many packets as in arm A); nothing to compare"
         );
     }
 

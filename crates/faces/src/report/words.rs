@@ -283,7 +283,7 @@ pub fn figure(record: &TrialRecord) -> String {
                 Capacity::Undecided =>
                     "; whether it adds capacity is undecided: the throughput varies too much",
                 Capacity::Hidden =>
-                    "; no lack of capacity showed before, so this cannot show whether it adds any",
+                    "; capacity was not the limit before, so this trial cannot show whether it adds any",
             },
         ),
         Verdict::GuardTripped { reason } if record.tripped_without_change() => reason.clone(),
@@ -373,9 +373,13 @@ pub fn basis(record: &TrialRecord) -> String {
 pub fn planned(planned: &Planned, margin: f64) -> String {
     let takes = match planned.pairs {
         Some(pairs) => {
-            format!("{} show {} in 4 of 5 trials", number::plural(pairs, "pair"), number::share(margin))
+            format!(
+                "{} would show a change of {} in 4 of 5 trials",
+                number::plural(pairs, "pair"),
+                number::share(margin)
+            )
         }
-        None => format!("no number of pairs would show {}", number::share(margin)),
+        None => format!("no number of pairs would show a change of {}", number::share(margin)),
     };
     let sampled = format_duration(Duration::from_secs_f64(planned.sampled_s));
     let noise = number::share(planned.noise);

@@ -18,7 +18,7 @@ use crate::report::text::{clean, wrap};
 use rxlab_advise::diagnose::Severity;
 use rxlab_base::grammar::terminal::is_plain;
 use rxlab_base::number::{count, percent, plural};
-use rxlab_path::evidence::LOST;
+use rxlab_path::evidence::{LOST, tier_words};
 use rxlab_path::model::Fact;
 
 /// What the screen draws besides text.
@@ -321,7 +321,7 @@ fn heatmap(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     if let Some(last) = history.last()
         && area.width >= 100
     {
-        spans.push(Span::styled(format!("  {}", last.load.tier), look.faint()));
+        spans.push(Span::styled(format!("  {}", tier_words(&last.load.tier)), look.faint()));
     }
     frame.render_widget(title(spans, area.width, look), above);
     frame.render_widget(Text::from(lines), below);

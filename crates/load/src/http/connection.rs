@@ -241,7 +241,7 @@ impl<W: Wire> Connection<W> {
             (_, 0) => {}
             (ErrorClass::Garbage | ErrorClass::Truncated, count) => {
                 tally.failed_for(failure, 1);
-                let behind = "given up behind a response that was cut off or invalid";
+                let behind = "given up after an earlier response was cut off or invalid";
                 tally.failed_for(Failure::new(ErrorClass::Closed, behind), count - 1);
             }
             (ErrorClass::Timeout, count) => {
@@ -253,7 +253,7 @@ impl<W: Wire> Connection<W> {
                     tally.timed_out(overdue, now.saturating_sub(from));
                     rest -= overdue;
                 }
-                let behind = "given up behind a request that timed out";
+                let behind = "given up after an earlier request timed out";
                 tally.failed_for(Failure::new(ErrorClass::Closed, behind), rest);
             }
             (_, count) => tally.failed_for(failure, count),

@@ -43,7 +43,7 @@ fn field_case_a_gets_one_plan_a_variable_and_both() {
     assert_eq!(plan(&spread, "rfs"), ["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"]);
     assert_eq!(plan(&spread, "rps+rfs").len(), 3);
     let rps = &spread.proposals[0];
-    assert_eq!(rps.plan.predicted()[0], "CPU 2 98 -> 26 to 59 %, total +2 to +3 %");
+    assert_eq!(rps.plan.predicted()[0], "CPU 2: 98 -> 26 to 59 %, all CPUs +2 to +3 %");
     assert_eq!(rps.plan.host.as_deref(), Some("sketch"));
     assert_eq!(rps.plan.settings[0].device, Some(rxlab_path::model::DeviceAddress("pci:eth0".into())));
 }

@@ -14,7 +14,7 @@ use rxlab_base::number::{count, cpus_text, percent, times};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{FULL, TRAFFIC, room, tier_words};
 use rxlab_path::ledger::{Ledger, Verdict};
-use rxlab_setting::{CpuLoad, Plan, Prediction, Risk, Setting};
+use rxlab_setting::{CpuLoad, Plan, Prediction, Risk, Setting, predicted_percent};
 
 /// What is shown of a report.
 #[derive(Debug, Clone, PartialEq)]
@@ -187,7 +187,7 @@ fn drops(ledger: &Ledger) -> String {
     match ledger.verdict() {
         Verdict::Lost(_) => ledger.counters().join("; "),
         Verdict::None => "none".to_owned(),
-        Verdict::Unknown => "none counted; `rxlab doctor -v` says what was not read".to_owned(),
+        Verdict::Unknown => "none counted, but not every counter was read (`gap` in -v)".to_owned(),
     }
 }
 
@@ -323,7 +323,11 @@ fn rough(prediction: &Prediction, cpu: Option<CpuId>, is_limited: bool) -> Strin
         && (high < now - CLEAR || low > now + CLEAR)
         && high <= 1.0
     {
-        let [low, high] = [low, high].map(percent);
+        let [low, high] = if high < low + f64::EPSILON {
+            [high; 2].map(predicted_percent)
+        } else {
+            [low, high].map(percent)
+        };
         let range = if low == high { high } else { format!("{}-{high}", low.trim_end_matches(" %")) };
         parts.push(format!("CPU {cpu} at {range}"));
     }

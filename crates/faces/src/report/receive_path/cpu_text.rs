@@ -91,7 +91,7 @@ fn listeners(processes: &[CpuProcess], notes: &mut Footnotes) -> Vec<(&'static s
     let mut rows = vec![
         ("last ran here", ran.into_iter().map(long).collect::<Vec<_>>().join("; ")),
         ("may run here, pinned", allowed(true)),
-        ("may run everywhere", allowed(false)),
+        ("may run on any CPU", allowed(false)),
     ];
     for process in processes.iter().filter(|one| one.allowed.known().is_none() || one.ran.known().is_none()) {
         let ran = word(process, "CPUs", &process.ran, notes);

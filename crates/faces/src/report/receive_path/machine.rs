@@ -92,7 +92,7 @@ fn time_and_tables(model: &Model, notes: &mut Footnotes) -> String {
     let settings = &model.settings;
     let clock = notes.word(&settings.clocksource, "clocksource", |clock| clock.current.clone());
     let softirq = notes.word(&settings.exact_softirq_time, "accounting of softirq time", |exact| {
-        if *exact { "exact" } else { "tick-sampled" }.to_owned()
+        if *exact { "exact" } else { "rough: ticks" }.to_owned()
     });
     let flows = notes.word(&model.rps_sock_flow_entries, "rps_sock_flow_entries", |entries| match entries {
         0 => "0 (RFS off)".to_owned(),
