@@ -108,7 +108,7 @@ mod tests {
     fn the_offload_is_off() {
         let found = host("ice", false).finding(&RULE);
         assert_eq!(found.title, "eth0 could steer flows to their readers itself");
-        assert_eq!(found.seen()[2], "processes run on CPU 0-3; a queue lands on the node of 4 of them");
+        assert_eq!(found.seen()[2], "processes run on CPUs 0-3; a queue lands on the node of 4 of them");
     }
 
     #[test]

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(found.plans, [PlanName::NearIrqs]);
         assert_eq!(
             host(&[3, 4]).on_node("eth0", 1).finding(&RULE).seen()[0],
-            "2 queues with traffic, interrupts on CPU 3-4"
+            "2 queues with traffic, interrupts on CPUs 3-4"
         );
     }
 

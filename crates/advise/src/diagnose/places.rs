@@ -320,7 +320,7 @@ mod tests {
         let (_, mut rates) = Sketch::new(2).build();
         rates.cpus[1].steal = 0.3;
         let found = super::steal(&rates, &cpus("1")).expect("30 %");
-        assert_eq!(found.text, "the hypervisor takes 30 % of CPU 1 (steal, counted as busy)");
+        assert_eq!(found.text, "the hypervisor takes 30 % of the time of CPU 1 (steal, counted as busy)");
         rates.cpus[1].steal = 0.04;
         assert_eq!(super::steal(&rates, &cpus("1")), None);
     }

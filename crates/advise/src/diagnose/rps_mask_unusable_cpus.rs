@@ -112,7 +112,7 @@ mod tests {
         let found = host().offline("6-7").finding(&RULE);
         assert_eq!(found.title, "the RPS mask of eth0/rx-0 contains offline CPUs");
         assert!(found.seen()[0].ends_with("29 % of the mask's CPUs are offline"), "{found:?}");
-        assert_eq!(found.seen()[1], "offline: CPU 6-7");
+        assert_eq!(found.seen()[1], "offline: CPUs 6-7");
         assert_eq!(isolate(host(), "5").finding(&RULE).seen()[1], "isolated: CPU 5");
         let both = isolate(host().offline("7"), "6").finding(&RULE);
         assert_eq!(both.title, "the RPS mask of eth0/rx-0 contains offline or isolated CPUs");

@@ -73,7 +73,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     Some(Finding {
         severity: Severity::Warning,
         cpu: Some(busiest.cpu),
-        title: format!("{name} has {number} ({could}), and their CPUs are {} full", percent(load)),
+        title: format!("{name} has {number} ({could}), their CPUs {} full", percent(load)),
         evidence: evidence(rates, nic, &queues, limit, &others),
         why: why(nic),
         remedy: match more {
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn more_queues_where_the_driver_has_them() {
         let found = host(0.63).queues_at_most("eth0", 8).finding(&RULE);
-        assert_eq!(found.title, "eth0 has 2 RX queues (of at most 8), and their CPUs are 63 % full");
+        assert_eq!(found.title, "eth0 has 2 RX queues (of at most 8), their CPUs 63 % full");
         assert_eq!(found.seen()[2], "the driver has 2 queues of at most 8");
         assert_eq!(found.plans, [PlanName::MoreQueues, PlanName::Rps]);
         let steered = host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4").finding(&RULE);
@@ -170,7 +170,7 @@ mod tests {
         let function = || Function::Virtual { physical: None };
         let found =
             host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function()).finding(&RULE);
-        assert_eq!(found.title, "eth0 has 2 RX queues (the maximum), and their CPUs are 63 % full");
+        assert_eq!(found.title, "eth0 has 2 RX queues (the maximum), their CPUs 63 % full");
         assert!(found.why.contains("virtual function"));
         assert_eq!(found.plans, [PlanName::Rps]);
         let one = |function| {

@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(prediction.to_string(), "CPU 2: 98 -> 26 to 59 %, all CPUs +2 to +3 %");
         assert_eq!(
             prediction.room("rps"),
-            "CPU 2 is full at today's traffic; the whole machine at 1.2x, with rps at 1.2x: this spreads the load \
-             but adds no capacity"
+            "CPU 2 is full at today's traffic, the whole machine at 1.2x. With rps, the whole machine is full at 1.2x: \
+             this spreads the load but adds no capacity"
         );
     }
 

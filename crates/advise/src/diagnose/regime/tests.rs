@@ -31,7 +31,7 @@ fn a_thread_that_limits_is_the_reason() {
         ),
         "{summary}"
     );
-    assert!(summary.contains("one thread of redis-server, and receive work takes 2.0 %"), "{summary}");
+    assert!(summary.contains("one thread of redis-server: receive work takes 2.0 %"), "{summary}");
     let summary = host(0.02).socket(|held| held.queued = 0).regime().summary;
     assert!(!summary.contains("redis"), "it keeps up: {summary}");
     // Enough to matter, and RFS would bring more of it.

@@ -137,7 +137,7 @@ fn spreading_that_makes_no_cpu_cooler_is_left_out() {
     };
     let (masks, reasons) = rps(&host(0.3));
     assert_eq!(masks, [""; 0]);
-    let why = "rps: left alone: CPU 1 would not get cooler";
+    let why = "rps: left alone: CPU 1 would have no less receive work";
     assert!(reasons.contains(&why.to_owned()), "{reasons:?}");
     assert_eq!(rps(&host(0.8)).0, ["eth0/rx-2 = 2"], "a busy CPU gets cooler");
     let foreign = Sketch::new(2).device("eth0", &[0]).traffic("eth0", 2e3).receives(0, 0.02, 2e3);
