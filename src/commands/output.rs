@@ -286,7 +286,7 @@ mod tests {
     fn a_long_error_continues_below_its_text() {
         let error = "\u{1b}[1merror:\u{1b}[0m invalid value '5' for '--for'\n\n  tip: write 5s\n";
         assert_eq!(
-            narrowed(error, 24),
+            narrowed(error, 23),
             "\u{1b}[1merror:\u{1b}[0m invalid value\n  '5' for '--for'\n\n  tip: write 5s\n"
         );
         assert_eq!(narrowed("  a-long-word b", 6), "  a-long-word\n    b\n");
