@@ -157,8 +157,8 @@ pub(super) fn set(
 pub(super) fn wait(global: &Global, id: &str, confirm: Option<Duration>, stop: &AtomicBool) -> Result {
     let Some(wait) = confirm else { return Ok(()) };
     let is_interactive = !global.json && output::is_interactive();
-    let is_first = place::warn_of_namespace("until the deadline")?;
-    if is_interactive || is_first { countdown::run(global, id, wait, stop, is_interactive) } else { Ok(()) }
+    let must_wait = place::warn_of_container("until the deadline")?;
+    if is_interactive || must_wait { countdown::run(global, id, wait, stop, is_interactive) } else { Ok(()) }
 }
 
 /// The checked settings of a plan, and the changes that they would make, tried on a copy of the machine in memory.

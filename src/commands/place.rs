@@ -18,7 +18,7 @@ use rxlab_change::apply::{self, ApplyError};
 use rxlab_change::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
-use rxlab_sys::{Host, ProcessId, is_in_pid_namespace};
+use rxlab_sys::{Host, ProcessId, is_in_group_namespace, is_in_pid_namespace};
 
 /// Returns the journal. Below another root it has its own lock: those files are not a machine.
 pub(super) fn store(global: &Global) -> Store {
@@ -74,23 +74,24 @@ pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<
     Ok(arguments)
 }
 
-/// Reports that the guard ends with the PID namespace, which has to run `until`. True if that ends with this process: it
-/// must wait for the guard.
-pub(super) fn warn_of_namespace(until: &str) -> Result<bool> {
+/// Reports that the guard ends with the container, which has to run `until`. True if that may end with this process: it must
+/// wait for the guard.
+pub(super) fn warn_of_container(until: &str) -> Result<bool> {
     let is_first = std::process::id() == 1;
-    if is_in_pid_namespace() {
-        let mut err = output::stderr();
-        if is_first {
-            let said = "this process is the first of its PID namespace, which ends with it";
-            writeln!(err, "rxlab: {said}: it waits for the guard")?;
-        } else {
-            writeln!(
-                err,
-                "rxlab: the guard ends with this PID namespace (container): keep that running {until}"
-            )?;
-        }
+    let (container, waits) = match (is_in_pid_namespace(), is_in_group_namespace()) {
+        (true, _) => ("this PID namespace (container)", is_first),
+        // Nothing says whether this process is the one that the engine started.
+        (false, true) => ("this container", true),
+        (false, false) => return Ok(is_first),
+    };
+    let mut err = output::stderr();
+    if is_first {
+        let said = "this process is the first of its PID namespace, which ends with it";
+        writeln!(err, "rxlab: {said}: it waits for the guard")?;
+    } else {
+        writeln!(err, "rxlab: the guard ends with {container}: keep that running {until}")?;
     }
-    Ok(is_first)
+    Ok(waits)
 }
 
 /// Sets the flag when it is dropped: the end of one part of a server, also by a panic, ends the others.

@@ -203,6 +203,23 @@ fn the_first_process_of_a_pid_namespace_waits_for_its_guard() {
     assert_eq!(scene.mask(), "0");
 }
 
+/// A container with the process numbers of its machine, such as that of `kubectl debug node`, is seen by its control groups. The
+/// command once returned, and the guard ended with the container.
+#[test]
+fn a_container_with_the_process_numbers_of_its_machine_waits_for_its_guard() {
+    let Some(scene) = Scene::new() else { return };
+    std::fs::write(scene.path("groups"), "0::/../../../init.scope\n").expect("written");
+    let mut command = inside(&scene.range.server, "unshare");
+    command.args(["--mount", "sh", "-euc"]);
+    command.arg("mount --bind \"$1\" /proc/1/cgroup\nmount -t sysfs sysfs /sys\nshift\nexec \"$@\"");
+    command.arg("sh").arg(scene.path("groups")).arg(env!("CARGO_BIN_EXE_rxlab"));
+    command.arg("--state-dir").arg(scene.path("state")).arg("--run-dir").arg(scene.path("run"));
+    command.arg("apply").args(SET).args(["--confirm", "1s"]).stdin(Stdio::null());
+    (&mut command)
+        .says_all(4, &["the guard ends with this container", "was not confirmed in time and was reverted"]);
+    assert_eq!(scene.mask(), "0");
+}
+
 /// What was typed before the question once confirmed the change, and so did a pasted text.
 #[test]
 fn only_a_typed_enter_confirms() {

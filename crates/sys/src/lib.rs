@@ -53,7 +53,7 @@ pub use flaky::{Failpoint, Fault, FlakyHost, Rule};
 pub use limits::{lift_limits, outlast_others};
 pub use live::{LiveHost, OpenError};
 pub use netns::{Hidden, Namespace, enter_netns, lasting_netns, loopback_up, netns_path, new_netns};
-pub use netns::{in_netns, is_in_pid_namespace};
+pub use netns::{in_netns, is_in_group_namespace, is_in_pid_namespace};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
 pub use process_id::ProcessId;

@@ -96,6 +96,17 @@ pub fn is_in_pid_namespace() -> bool {
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|file| file.ino() != INITIAL_PID_NAMESPACE)
 }
 
+/// True if this process is in a container that has the process numbers of the machine: the control groups of process 1 are
+/// above its own (cgroup_namespaces(7)). When such a container ends, its engine kills all processes in it. False where
+/// the container sees all control groups, as engines made it by default before version 2 of control groups.
+pub fn is_in_group_namespace() -> bool {
+    std::fs::read_to_string("/proc/1/cgroup").is_ok_and(|text| is_above(&text))
+}
+
+fn is_above(groups: &str) -> bool {
+    groups.lines().filter_map(|line| line.splitn(3, ':').nth(2)).any(|path| path.starts_with("/.."))
+}
+
 /// Runs `act` in the network namespace of `path` and waits for it. Sockets that `act` returns stay in that namespace.
 /// Needs CAP_SYS_ADMIN.
 pub fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, OpenError> {
@@ -336,7 +347,15 @@ pub fn lasting_netns(path: &Path) -> Option<String> {
 mod tests {
     use std::process::Command;
 
-    use super::{Namespace, all, enter_one};
+    use super::{Namespace, all, enter_one, is_above};
+
+    #[test]
+    fn the_groups_of_process_1_are_above_those_of_a_container() {
+        assert!(is_above("0::/../../../init.scope\n"));
+        assert!(is_above("5:devices:/\n4:memory:/../..\n"));
+        assert!(!is_above("0::/init.scope\n") && !is_above("4:memory:/\n0::/\n") && !is_above(""));
+        assert!(!is_above("1:name=systemd:/a:/..b\n"), "a group of that name");
+    }
 
     /// Skips like tests/it/require.rs: aloud, and not if `RXLAB_REQUIRE` names `netns`.
     fn can_enter_namespaces() -> bool {

@@ -108,7 +108,7 @@ pub(crate) fn attempt<Record: Conducted>(
             let arguments = place::guard_arguments(global, &root, id).map_err(std::io::Error::other)?;
             let guard = launch_guard(&arguments)?;
             // A trial goes on without standard error.
-            let _ = place::warn_of_namespace("until the trial ends");
+            let _ = place::warn_of_container("until the trial ends");
             Ok(guard)
         },
         keep: trial.keep,
