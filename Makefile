@@ -4,9 +4,8 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build check test test-cases test-deb test-kubernetes test-release lint install deb static static-arm64 release pictures cases $(CASES) bench-load simulate docs site
+.PHONY: run build check test test-cases test-deb test-kubernetes test-release lint install deb static static-arm64 release pictures cases $(CASES) bench-load simulate soak docs site
 
-MINUTES ?= 10
 # Where cargo builds.
 target := $(or $(CARGO_TARGET_DIR),target)
 
@@ -112,8 +111,14 @@ $(CASES): build ## Reproduce one field case; OPTIONS=--short takes less time
 bench-load: build ## Install the peers of `rxlab load` and compare all of them, on a quiet machine
 	bench/load.sh
 
+simulate: MINUTES ?= 10
 simulate: ## Run an adversary on a simulated machine for MINUTES minutes
 	$(CARGO) run --release --locked --example world -- --minutes $(MINUTES)
+
+soak: MINUTES ?= 30
+soak: build ## Run what stays running for MINUTES minutes, as root, next to what disturbs it: nothing may grow or be left
+	scripts/setup.sh soak
+	bench/soak/run.py --program $(target)/release/rxlab --minutes $(MINUTES)
 
 pictures: build ## Renew the pictures and the demo's output in docs, as root, on a machine with nothing else to do
 	scripts/setup.sh pictures

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what is missing for a goal, on Debian, as root: setup.sh run|lint|cross|deb|release|kubernetes|pictures|test|fiber|cases
+# Installs what is missing for a goal, on Debian, as root: setup.sh run|lint|cross|deb|release|kubernetes|pictures|test|soak|fiber|cases
 set -eu
 
-usage="usage: setup.sh run|lint|cross|deb|release|kubernetes|pictures|test|fiber|cases"
+usage="usage: setup.sh run|lint|cross|deb|release|kubernetes|pictures|test|soak|fiber|cases"
 goal=${1:?"$usage"}
 case $goal in
-run | lint | cross | deb | release | kubernetes | pictures | test | fiber | cases) ;;
+run | lint | cross | deb | release | kubernetes | pictures | test | soak | fiber | cases) ;;
 *) echo "$usage" >&2 && exit 2 ;;
 esac
 missing=""

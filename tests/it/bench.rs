@@ -79,3 +79,19 @@ fn the_table_of_framings_is_made() {
     let cells = row("status 299").expect("its row").skip(2);
     assert!(clients > 0 && cells.eq(std::iter::repeat_n("yes", clients)), "{text}");
 }
+
+/// Programs that leak memory, descriptors, threads, files or BPF objects, next to one that leaks nothing.
+#[test]
+fn the_soak_finds_each_leak() {
+    crate::require::needs!(program("bench", "python3", "--version"));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/soak/run.py");
+    let out = Command::new(script).arg("--self-test").output().expect("the script runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    for leak in
+        ["memory: anonymous_kib", "descriptors: descriptors", "threads: threads", "files of files: files"]
+    {
+        assert!(text.lines().any(|line| line.starts_with(&format!("{leak} grew from "))), "{leak}: {text}");
+    }
+    assert!(!text.contains("nothing: "), "{text}");
+}

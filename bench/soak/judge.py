@@ -1,0 +1,42 @@
+"""The invariant: after warm-up, nothing grows."""
+
+import statistics
+
+from observe import MEMORY
+
+# Memory may differ by this share and by this much: an allocator keeps some of what it was given back.
+SHARE, ROOM_KIB = 0.05, 1024
+
+
+def thirds(notes):
+    """The second and the last third of the notes; the first is the warm-up."""
+    third = len(notes) // 3
+    return notes[third:-third], notes[-third:]
+
+
+def middle(notes, name):
+    """The median of a value."""
+    return int(statistics.median(note[name] for note in notes))
+
+
+def grown(subject, notes):
+    """A line for each value of a subject that grew."""
+    second, last = thirds(notes)
+    lines = []
+    for name in second[0]:
+        if name in MEMORY:
+            before, after = middle(second, name), middle(last, name)
+            # Pages of the program come and go with the page cache.
+            is_grown = name == "anonymous_kib" and after > before * (1 + SHARE) + ROOM_KIB
+        else:
+            before, after = (min(note[name] for note in part) for part in (second, last))
+            is_grown = after > before
+        if is_grown:
+            lines.append(f"{subject}: {name} grew from {before} to {after}")
+    return lines
+
+
+def above(subject, notes, limit):
+    """A line if the bytes of a folder were more than its limit."""
+    most = max(note["bytes"] for note in notes)
+    return [f"{subject}: {most} bytes, more than its limit of {limit}"] if most > limit else []

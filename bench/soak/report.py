@@ -1,0 +1,62 @@
+"""The notes as a file of comma-separated values, and what came of them as text."""
+
+import csv
+import datetime
+import os
+import platform
+import subprocess
+
+import judge
+from observe import COUNTS, MEMORY
+
+COLUMNS = [*MEMORY, *COUNTS]
+
+
+def write(arguments, taken, rounds, failures):
+    """Writes both files, and prints the text."""
+    table = arguments.out.with_suffix(".csv")
+    with table.open("w", encoding="utf-8", newline="") as out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(["minute", "subject", *COLUMNS])
+        for minute, note in taken:
+            for name, values in note.items():
+                rows.writerow([f"{minute:.1f}", name, *(values.get(column, "") for column in COLUMNS)])
+    text = "\n".join([*_head(arguments, taken), "", *_table(taken), "", *_end(rounds, failures)]) + "\n"
+    arguments.out.write_text(text, encoding="utf-8")
+    print(text, end="")
+
+
+def _head(arguments, taken):
+    version = subprocess.run([arguments.program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    minutes = taken[-1][0] if taken else 0
+    return [
+        f"bench/soak/run.py --minutes {arguments.minutes:g} --interfaces {arguments.interfaces} --seed {arguments.seed}",
+        f"{datetime.date.today()}, {version}; {os.cpu_count()} CPUs, Linux {platform.release()}; "
+        f"{len(taken)} notes in {minutes:.0f} minutes",
+        "Medians of memory (KiB), lowest counts, in the second and the last third of the notes.",
+    ]
+
+
+def _table(taken):
+    yield f"{'':32}{'anonymous memory':>20}{'descriptors':>14}{'BPF':>10}{'threads':>10}{'files':>10}"
+    names = dict.fromkeys(name for _, note in taken for name in note)
+    for name in names:
+        rows = [note[name] for _, note in taken if name in note]
+        if len(rows) < 3:
+            continue
+        second, last = judge.thirds(rows)
+        cells = [("anonymous_kib", 20), ("descriptors", 14), ("bpf_objects", 10), ("threads", 10), ("files", 10)]
+        yield f"{name:32}" + "".join(f"{_cell(second, last, value):>{width}}" for value, width in cells)
+
+
+def _cell(second, last, value):
+    if value not in second[0]:
+        return ""
+    if value in MEMORY:
+        return f"{judge.middle(second, value)} {judge.middle(last, value)}"
+    return " ".join(str(min(note[value] for note in part)) for part in (second, last))
+
+
+def _end(rounds, failures):
+    yield "Rounds: " + ", ".join(f"{count} {name}" for name, count in rounds.items())
+    yield from failures or ["Nothing grew, and nothing was left."]
