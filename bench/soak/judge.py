@@ -19,11 +19,16 @@ def middle(notes, name):
     return int(statistics.median(note[name] for note in notes))
 
 
-def grown(subject, notes):
-    """A line for each value of a subject that grew."""
+def grown(subject, notes, limits):
+    """A line for each value of a subject that grew, or was above its limit if it has one."""
     second, last = thirds(notes)
     lines = []
     for name in second[0]:
+        if name in limits:
+            most = max(note[name] for note in notes)
+            if most > limits[name]:
+                lines.append(f"{subject}: {name} was {most}, more than its limit of {limits[name]}")
+            continue
         if name in MEMORY:
             before, after = middle(second, name), middle(last, name)
             # Pages of the program come and go with the page cache.
@@ -34,9 +39,3 @@ def grown(subject, notes):
         if is_grown:
             lines.append(f"{subject}: {name} grew from {before} to {after}")
     return lines
-
-
-def above(subject, notes, limit):
-    """A line if the bytes of a folder were more than its limit."""
-    most = max(note["bytes"] for note in notes)
-    return [f"{subject}: {most} bytes, more than its limit of {limit}"] if most > limit else []

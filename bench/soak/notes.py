@@ -14,11 +14,11 @@ LEAST = 18
 
 @dataclass
 class Subjects:
-    """What is observed: processes by name, folders by name, and the most bytes of some of these."""
+    """What is observed: processes and folders by name, and by name limits of values that go up and down."""
 
     processes: dict[str, int]
     folders: dict[str, object]
-    limits: dict[str, int]
+    limits: dict[str, dict[str, int]]
 
     def sample(self):
         """One sample of each that is still there."""
@@ -37,10 +37,8 @@ class Subjects:
             rows = [note[name] for _, note in taken if name in note]
             if len(rows) < 3:
                 lines.append(f"{name}: too few notes to judge: {len(rows)}")
-            elif name in self.limits:
-                lines += judge.above(name, rows, self.limits[name])
             else:
-                lines += judge.grown(name, rows)
+                lines += judge.grown(name, rows, self.limits.get(name, {}))
         return lines
 
 

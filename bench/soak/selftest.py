@@ -25,9 +25,9 @@ def run():
     """Runs all stand-ins at once; returns the exit code."""
     children = Children()
     leaks = [leak for leak in NAMED if leak != "bpf_objects" or kernel_objects.new_map() >= 0]
-    try:
-        with tempfile.TemporaryDirectory() as work:
-            started, folders = {}, {}
+    with tempfile.TemporaryDirectory() as work:
+        started, folders = {}, {}
+        try:
             for leak in leaks:
                 folders[f"files of {leak}"] = Path(work) / leak
                 folders[f"files of {leak}"].mkdir()
@@ -38,8 +38,8 @@ def run():
             lines = subjects.judge(taken)
             wrong = [leak for leak in leaks if not _is_right(leak, lines)]
             wrong += [leak for leak, child in started.items() if child.poll() is not None]
-    finally:
-        children.kill_all()
+        finally:
+            children.kill_all()
     print(*lines, sep="\n")
     if wrong:
         print(f"soak: wrong about stand-ins: {', '.join(wrong)}", file=sys.stderr)
