@@ -4,7 +4,7 @@
 #
 #   bench/soak/clock.sh [--program FILE] [--out FILE]
 #
-# As root; two minutes. Exit code 1 if a program ends, does not answer, or reverts a change before its deadline.
+# As root; two to five minutes. Exit code 1 if a program ends, does not answer, or reverts a change before its deadline.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
