@@ -1,4 +1,5 @@
-//! Prints the tables of `docs/statistics.md`, and that of adjusted live traffic in `docs/trials.md`, or those from a number on:
+//! Prints the tables of `docs/statistics.md`, that of adjusted live traffic in `docs/trials.md` and that of `docs/fleet.md`, or
+//! those from a number on:
 //! `cargo run --release --example statistics [RUNS [TABLE]]`.
 
 #![allow(clippy::disallowed_methods)] // Prints.
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 
 use rxlab_trial::simulate::table::{RUNS, false_positives, operating};
 use rxlab_trial::simulate::whole::whole;
-use rxlab_trial::simulate::{families, live};
+use rxlab_trial::simulate::{families, fleet, live};
 
 fn main() -> ExitCode {
     let number = |place: usize| std::env::args().nth(place).map(|text| text.parse().expect("a number"));
@@ -24,13 +25,14 @@ fn main() -> ExitCode {
 }
 
 fn print(runs: usize, from: usize) -> io::Result<()> {
-    let tables: [fn(usize) -> String; 6] = [
+    let tables: [fn(usize) -> String; 7] = [
         false_positives,
         |runs| operating(runs, usize::MAX),
         |runs| whole(runs, usize::MAX),
         live::table,
         families::wrong,
         families::lasting,
+        fleet::table,
     ];
     let mut out = io::stdout().lock();
     writeln!(out, "{runs} runs per row")?;

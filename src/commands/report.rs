@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::trial::list::Record;
 use super::{Global, files, output, trial};
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Kind, Result};
 use rxlab_faces::report::document::{Document, Part, Trial};
+use rxlab_faces::report::fleet::Fleet;
 use rxlab_faces::report::text::command_lines;
 use rxlab_faces::report::{html, markdown};
 use rxlab_trial::store::TrialDir;
@@ -14,14 +15,19 @@ use rxlab_trial::store::TrialDir;
 /// Write trials, findings and measurements as one HTML page, or as Markdown for a ticket
 ///
 /// The page is one file that needs no network. It holds its records: `rxlab report PAGE.html` reads them back, and with
-/// --json prints them. Several trials are also shown side by side.
+/// --json prints them. Several trials are also shown side by side. With --fleet, the records of many hosts are one answer;
+/// then exit code 1 means that a change is proven to do harm on a host or over all of them, or that an applied value does not
+/// hold.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Ids or directories of trials; files written by --json of trial, doctor, interference or trace; pages of rxlab;
-    /// or a directory of such files
+    /// Ids or directories of trials; files written by --json of trial, doctor, status, interference or trace; pages of
+    /// rxlab; or a directory of such files
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
-    /// File to write [default: rxlab-report.html; with --markdown or --json standard output]
+    /// Pool the trials of one change on several hosts, and list findings and what is applied by host
+    #[arg(long)]
+    fleet: bool,
+    /// File to write [default: rxlab-report.html; with --markdown, --json or --fleet standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write Markdown instead: the verdicts with their figures and commands
@@ -48,12 +54,15 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         ))
         .hint("give the trial too: its id, its directory or its record.json"));
     }
+    if args.fleet {
+        return fleet(global, args, &document);
+    }
     let program = global.program();
-    let text = |document: &Document| {
+    let text = || {
         if args.markdown {
-            markdown::render(document, &program)
+            markdown::render(&document, &program)
         } else {
-            html::render(document, Some(&program))
+            html::render(&document, Some(&program))
         }
     };
     // Standard output has room for one of them.
@@ -63,24 +72,61 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         (None, false) => Some(Path::new(PAGE)),
     };
     if let Some(file) = file {
-        if !args.force {
-            files::check_new(file)?;
-        }
-        files::write(file, text(&document).as_bytes())?;
+        save(args, file, &text())?;
     }
     if global.json {
         return output::print(global, &document, String::new);
     }
-    let mut out = output::text_stdout();
     match file {
-        Some(file) => {
-            trial::say_written(&mut out, file)?;
-            if output::is_interactive() && !args.markdown {
-                let name = rxlab_base::grammar::sh::word(&file.to_string_lossy());
-                write!(out, "{}", command_lines("next: ", &format!("{program} report {name} --markdown")))?;
-            }
-        }
-        None => out.write_all(text(&document).as_bytes())?,
+        Some(file) => say_saved(global, args, file),
+        None => print_all(&text()),
+    }
+}
+
+/// One answer from the records of several hosts.
+fn fleet(global: &Global, args: &Args, document: &Document) -> Result {
+    let fleet = Fleet::new(document);
+    if fleet.is_empty() {
+        return Err(CommandError::usage("no record is of a trial in pairs, of doctor or of status")
+            .hint("`rxlab trial show ID --json > FILE.json` writes one on a host"));
+    }
+    let ended = if fleet.has_trouble() { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };
+    let markdown = || markdown::fleet(&fleet);
+    if let Some(file) = &args.output {
+        let text = if args.markdown { markdown() } else { html::fleet_page(&fleet, document) };
+        save(args, file, &text)?;
+    }
+    let printed = match &args.output {
+        _ if global.json => output::print(global, &fleet, String::new),
+        Some(file) => say_saved(global, args, file),
+        None if args.markdown => print_all(&markdown()),
+        None => print_all(&fleet.text()),
+    };
+    CommandError::after_output(ended, printed)
+}
+
+fn save(args: &Args, file: &Path, text: &str) -> Result {
+    if !args.force {
+        files::check_new(file)?;
+    }
+    files::write(file, text.as_bytes())
+}
+
+fn print_all(text: &str) -> Result {
+    let mut out = output::text_stdout();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Names the file, and on a terminal what to do with a page.
+fn say_saved(global: &Global, args: &Args, file: &Path) -> Result {
+    let mut out = output::text_stdout();
+    trial::say_written(&mut out, file)?;
+    if output::is_interactive() && !args.markdown {
+        let name = rxlab_base::grammar::sh::word(&file.to_string_lossy());
+        let fleet = if args.fleet { " --fleet" } else { "" };
+        let next = format!("{} report {name}{fleet} --markdown", global.program());
+        write!(out, "{}", command_lines("next: ", &next))?;
     }
     Ok(out.flush()?)
 }

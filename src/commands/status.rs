@@ -9,11 +9,11 @@ use super::machine::{SnapshotFile, Source};
 use super::trial::schedule;
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
-use rxlab_base::units::parse_duration;
-use rxlab_change::apply::{TransactionStatus, status};
+use rxlab_base::units::{parse_duration, rfc3339};
+use rxlab_change::apply::{self, TransactionStatus};
 use rxlab_change::journal::{History, Open, Unreadable};
 use rxlab_faces::report::printed::StatusReport;
-use rxlab_faces::report::status::text;
+use rxlab_faces::report::status;
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Identity, Inventory, Scope};
 use rxlab_record::snapshot::Snapshot;
@@ -48,25 +48,37 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         Source::Live(_) => schedule::open(global)?,
         Source::Snapshot(_) => Vec::new(),
     };
-    let printed = report(global, &all, &unreadable, &checkpoints);
+    let place = (identity(global, &source)?, taken(&source));
+    let printed = report(global, place, &all, &unreadable, &checkpoints);
     let ended = verdict(&all, &unreadable).and_then(|()| schedule::verdict(&checkpoints));
     CommandError::after_output(ended, printed)
 }
 
+/// The machine whose journal it is.
+fn identity(global: &Global, source: &Source) -> Result<Identity> {
+    Ok(match source {
+        Source::Live(_) => Identity::take(&machine::host(global)?),
+        Source::Snapshot(snapshot) => Identity::take(snapshot.last()),
+    })
+}
+
+fn taken(source: &Source) -> Option<String> {
+    matches!(source, Source::Live(_)).then(|| rfc3339(jiff::Timestamp::now()))
+}
+
 fn report(
     global: &Global,
+    place: (Identity, Option<String>),
     all: &[TransactionStatus],
     unreadable: &[Unreadable],
     checkpoints: &[(String, Scheduled)],
 ) -> Result {
     if global.json {
-        return output::json(&StatusReport::new(all, unreadable, checkpoints));
+        return output::json(&StatusReport::new(place, all.to_vec(), unreadable, checkpoints.to_vec()));
     }
     let mut out = output::text_stdout();
-    if all.is_empty() && unreadable.is_empty() {
-        writeln!(out, "nothing is applied")?;
-    } else {
-        all.iter().try_for_each(|transaction| write!(out, "{}", text(transaction)))?;
+    if !all.is_empty() || unreadable.is_empty() {
+        write!(out, "{}", status::all(all))?;
     }
     schedule::print_open(&mut out, checkpoints)?;
     drop(out);
@@ -107,7 +119,7 @@ pub(super) fn of_machine(global: &Global) -> Result<Standing> {
     for (index, (id, history)) in open.iter().enumerate() {
         let Some(begin) = history.begin() else { continue };
         match place::of_transaction(global, begin) {
-            Ok((host, model)) => all.extend(status(history, &open[index + 1..], &*host, &model)),
+            Ok((host, model)) => all.extend(apply::status(history, &open[index + 1..], &*host, &model)),
             // The others are still shown.
             Err(error) => unreadable.push(Unreadable {
                 id: id.clone(),
@@ -130,9 +142,8 @@ pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<Standing> {
         })?;
         open.push((id.clone(), history));
     }
-    let all = open
-        .iter()
-        .enumerate()
-        .filter_map(|(index, (_, history))| status(history, &open[index + 1..], snapshot.last(), &model));
+    let all = open.iter().enumerate().filter_map(|(index, (_, history))| {
+        apply::status(history, &open[index + 1..], snapshot.last(), &model)
+    });
     Ok((all.collect(), Vec::new()))
 }

@@ -123,7 +123,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "report",
         "rxlab report 0001-rps -o rps.html\nrxlab report 0001-rps 0002-rfs --markdown\n\
          rxlab doctor --json > found.json\nrxlab report found.json 0001-rps -o ticket.html\n\
-         rxlab report ticket.html --json > record.json",
+         rxlab report ticket.html --json > record.json\nrxlab report --fleet web1/ web2/ web3/ -o fleet.html",
     ),
     ("demo", "rxlab demo --html demo.html"),
     ("help", "rxlab help doctor\nrxlab help trial run\nrxlab help --all\nrxlab help exit-codes"),

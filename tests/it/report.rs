@@ -86,6 +86,111 @@ fn wrong_input_is_named() {
     tree.rxlab(&["report", &late]).says(2, "a checkpoint belongs to trial 0007-rps, which was not given");
 }
 
+/// A host of the fleet, with the files of its records: a trial of a command whose figure arm B raises by a part, and varies by
+/// 1 %; what `status` says; and what `doctor` finds on a captured machine.
+fn host(name: &str, part: f64, folder: &Path) -> Tree {
+    let tree = Tree::new();
+    tree.write("proc/sys/kernel/hostname", format!("{name}\n"));
+    tree.write("proc/sys/kernel/random/boot_id", format!("{name}\n"));
+    tree.write("proc/cpuinfo", "model name\t: A CPU\n");
+    let factor = tree.file("factor", "1");
+    let arm = |factor_of: f64| format!("echo {factor_of} > {factor}");
+    let prints = format!("awk -v s=$(date +%N) -v f=$(cat {factor}) 'BEGIN {{ srand(s); print f * (1000 + 10 * rand()) }}'");
+    let (a, b) = (arm(1.0), arm(1.0 + part));
+    let arms = ["--a", &a, "--b", &b, "--command", &prints, "--pairs", "9", "--seed=11", "--washout", "0s"];
+    tree.rxlab(&[&["trial", "run", "--name", "louder"], &arms[..]].concat());
+    let keep = |kind: &str, args: &[&str], codes: &[i32]| {
+        let (code, text) = tree.rxlab(&[&["--json"], args].concat()).said();
+        assert!(codes.contains(&code), "{code}: {text}");
+        std::fs::write(folder.join(format!("{name}-{kind}.json")), text).expect("written");
+    };
+    keep("trial", &["trial", "show", "0001-louder"], &[0]);
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3"]).exits(0);
+    if part < 0.0 {
+        tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
+    }
+    keep("status", &["status"], &[0, 1]);
+    tree
+}
+
+#[test]
+fn many_hosts_are_one_answer() {
+    let tree = Tree::new();
+    let folder = tree.path().join("fleet");
+    std::fs::create_dir(&folder).expect("made");
+    findings(&tree, "fleet/found.json");
+    let hosts = [("web1", 0.2), ("web2", 0.21), ("web3", 0.19)].map(|(name, part)| host(name, part, &folder));
+    let fleet = ["report", "--fleet", text(&folder)];
+    let value: Value = tree.rxlab(&[&fleet[..], &["--json"]].concat()).json(0);
+    assert_eq!((&value["schema"], value["pools"].as_array().map(Vec::len)), (&"rxlab.fleet/1".into(), Some(3)));
+    // Each host's commands name a file of its own: three changes, and nothing is pooled.
+    assert!(value["pools"][0]["pooled"].as_array().is_some_and(Vec::is_empty), "{value}");
+    for (at, name) in ["web1", "web2", "web3"].iter().enumerate() {
+        let file = folder.join(format!("{name}-trial.json"));
+        let mut record: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("read")).expect("JSON");
+        assert_eq!(record["cpu_model"], "A CPU");
+        let path = hosts[at].path().display().to_string();
+        for arm in ["against", "change"] {
+            let line = record[arm][0].as_str().expect("a command").replace(&path, "");
+            // Arm B of each host is another one only by what the test chose.
+            record[arm][0] = line.replace("1.21", "1.2").replace("1.19", "1.2").into();
+        }
+        record["workload"] = "a command".into();
+        std::fs::write(&file, record.to_string()).expect("written");
+    }
+    let said = tree.rxlab(&fleet).exits(0);
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "Fleet of 4 hosts",
+        "on average over 3 hosts; its own trial shows that it helps on 3",
+        "Keep it.",
+        "Findings on 1 host",
+        "Applied on 3 hosts",
+    ] {
+        assert!(joined.contains(part), "{part}: {said}");
+    }
+    // The same trial again, under another name, is no other host.
+    std::fs::copy(folder.join("web1-trial.json"), folder.join("web1-again.json")).expect("copied");
+    assert_eq!(tree.rxlab(&fleet).exits(0), said);
+    let page = tree.path().join("fleet.html");
+    tree.rxlab(&[&fleet[..], &["-o", text(&page)]].concat()).says(0, "report: ");
+    assert_eq!(tree.rxlab(&["report", "--fleet", text(&page)]).exits(0), said, "a page gives back its fleet");
+    let markdown = tree.rxlab(&[&fleet[..], &["--markdown"]].concat()).exits(0);
+    assert!(markdown.starts_with("# Fleet of 4 hosts\n") && markdown.contains("\n| Host | Change "), "{markdown}");
+
+    // Harm on one host, and a value that does not hold there.
+    host("web4", -0.2, &folder);
+    let said = tree.rxlab(&fleet).exits(1);
+    let harm = said.find("Harm on web4: ").expect("harm");
+    assert!(said.find("DRIFTED").is_some(), "{said}");
+    assert!(harm < said.len());
+}
+
+#[test]
+fn what_is_no_record_of_a_fleet_is_named() {
+    let tree = Tree::new();
+    let refused = |name: &str, content: &str, message: &str| {
+        let file = tree.file(name, content);
+        tree.rxlab(&["report", "--fleet", &file]).says(2, message);
+    };
+    trial(&tree);
+    let (_, record) = tree.rxlab(&["--json", "trial", "show", "0001-trial"]).said();
+    refused("cut.json", &record[..record.len() / 2], "cannot read the record ");
+    refused("other.json", "a = 1", "it is neither JSON nor a report of rxlab");
+    refused("foreign.json", "{}", "it has no `schema` field");
+    refused("wrong.json", "{ \"schema\": \"rxlab.status/1\" }", "it is not a valid `rxlab.status/1`: missing field");
+    refused("none.json", "[]", "no record is of a trial in pairs, of doctor or of status");
+    let empty = tree.path().join("empty");
+    std::fs::create_dir(&empty).expect("made");
+    tree.rxlab(&["report", "--fleet", text(&empty)]).says(2, "holds no trial, and no .json or .html file");
+    tree.rxlab(&["report", "--fleet", "0001-trial"]).says(0, "Fewer than 3 hosts can be pooled");
+    let evil = record.replace("treehost", "x\\u001b]0;y\\u0007\\u202e");
+    let file = tree.file("evil.json", &evil);
+    let said = tree.rxlab(&["report", "--fleet", &file]).exits(0);
+    assert!(said.contains("x\\u{1b}]0;y\\u{7}") && !said.contains(['\u{1b}', '\u{202e}']), "{said:?}");
+}
+
 /// A page of findings, a trial and a timeline, at the width of a phone and of a screen, in both colour schemes.
 #[test]
 fn a_page_fits_requests_nothing_and_has_no_barriers() {

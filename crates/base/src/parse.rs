@@ -4,6 +4,7 @@
 mod cgroup;
 mod configuration;
 mod containers;
+mod cpuinfo;
 pub mod ethtool;
 mod interrupts;
 mod irqbalance;
@@ -36,6 +37,7 @@ pub use configuration::{
     Entry as ConfigurationEntry, configuration_entries, configuration_lines, has_word, matches_glob,
 };
 pub use containers::{Container, container, unit};
+pub use cpuinfo::cpu_model;
 pub use interrupts::{InterruptLine, Interrupts, RequestedIrq, interrupt_actions, interrupts};
 pub use irqbalance::{
     IRQBALANCE_VARIABLES, IrqbalanceArguments, IrqbalanceSetup, irqbalance_arguments, irqbalance_setup,

@@ -9,6 +9,7 @@ pub mod compare;
 mod container;
 pub mod document;
 pub mod findings;
+pub mod fleet;
 pub mod forecast;
 pub mod heat;
 pub mod html;
@@ -36,6 +37,8 @@ pub mod words;
 
 #[cfg(test)]
 mod sample_compare;
+#[cfg(test)]
+pub(crate) mod sample_fleet;
 #[cfg(test)]
 pub(crate) mod sample_interference;
 #[cfg(test)]

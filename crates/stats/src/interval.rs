@@ -8,6 +8,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::looks::{ERROR, Look};
 use super::permutation::sign_flip_bounds;
+use super::pool::Estimate;
 use super::{Scale, lag1, mean, sd};
 
 /// Width of the mixture over effect sizes, in squared standard deviations of a pair.
@@ -102,6 +103,22 @@ impl<'a> From<&'a [f64]> for Ratios<'a> {
 }
 
 impl Ratios<'_> {
+    /// The effect with the variance of its mean on the scale of log ratios; `None` below two values.
+    pub fn estimate(self) -> Option<Estimate> {
+        let (mid, spread, n) = self.summary()?;
+        // The derivative of the log ratio at the mean.
+        let slope = match self.scale {
+            Scale::LogRatio => 1.0,
+            Scale::Difference => 1.0 / (1.0 - (mid / 2.0).powi(2)),
+        };
+        let estimate = Estimate {
+            mid: self.scale.log_ratio(mid),
+            variance: (slope * spread).powi(2) / n,
+            pairs: self.d.len(),
+        };
+        (estimate.mid.is_finite() && estimate.variance.is_finite()).then_some(estimate)
+    }
+
     /// Rounding to a step is uniformly distributed noise of a twelfth of its square in each value.
     fn summary(self) -> Option<(f64, f64, f64)> {
         let spread = sd(self.d)?.hypot(self.step / 6.0f64.sqrt());
@@ -205,7 +222,8 @@ pub fn t_quantile(p: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(p))
 }
 
-fn t_two_sided(t: f64, freedom: f64) -> f64 {
+/// Two-sided p-value of Student's t; 1 if `freedom` is not above 0.
+pub(crate) fn t_two_sided(t: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |student| 2.0 * student.sf(t))
 }
 
@@ -214,6 +232,7 @@ mod tests {
     use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 
     use super::{Interval, Ratios, anytime_scale, t_quantile, welch, welch_serial};
+    use crate::Scale;
     use crate::looks::{ERROR, Look};
     use crate::noise::Noise;
 
@@ -348,6 +367,20 @@ mod tests {
         assert!(white > 0, "an interval that never misses is wider than it needs to be");
         let rough = misses(Noise::rough());
         assert!(rough <= 19, "{rough} of 1000");
+    }
+
+    /// 2 % of spread over four pairs; a difference of 1 has the ratio 3, and 4/3 of the slope.
+    #[test]
+    fn an_estimate_has_the_error_of_its_mean() {
+        let d = [0.1, 0.1, 0.1, 0.14];
+        let ratios = Ratios::from(&d[..]);
+        let estimate = ratios.estimate().expect("four");
+        assert!((estimate.mid - 0.11).abs() < 1e-12 && (estimate.variance - 0.0001).abs() < 1e-12);
+        let d = d.map(|d| d + 0.89);
+        let estimate = Ratios { d: &d, scale: Scale::Difference, step: 0.0 }.estimate().expect("four");
+        assert!((estimate.mid - 3.0f64.ln()).abs() < 1e-12, "{estimate:?}");
+        assert!((estimate.variance - 0.0001 * 16.0 / 9.0).abs() < 1e-12, "{estimate:?}");
+        assert_eq!(Ratios { d: &[2.0, 2.0], scale: Scale::Difference, step: 0.0 }.estimate(), None, "no end");
     }
 
     proptest! {

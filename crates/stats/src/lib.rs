@@ -1,7 +1,8 @@
 //! Statistics of paired trials with planned looks, and the designs that they judge.
 //!
 //! Functions of numbers: [`design`] draws the order of the arms from a seed, [`interval`] judges the changes of pairs at a
-//! [look](looks), [`permutation`] needs only the coins, [`planning`] says what a number of pairs can find, and [`noise`]
+//! [look](looks), [`permutation`] needs only the coins, [`planning`] says what a number of pairs can find, [`pool`]
+//! makes one answer of several hosts', and [`noise`]
 //! makes the noise of real machines for tests of all of them. The method is in `docs/statistics.md`.
 //!
 //! Never: does I/O, reads a clock, or draws a random number that no seed determines.
@@ -25,6 +26,7 @@ pub mod looks;
 pub mod noise;
 pub mod permutation;
 pub mod planning;
+pub mod pool;
 
 /// Scale of the changes of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

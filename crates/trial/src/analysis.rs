@@ -20,9 +20,10 @@ use super::verdict::metric_verdict;
 use adjust::{Adjusted, is_moved};
 use rxlab_stats::design::{Arm, Phase};
 use rxlab_stats::interval::Ratios;
-use rxlab_stats::looks::{ERROR, Look};
+use rxlab_stats::looks::{ERROR, Look, planned};
 use rxlab_stats::permutation::{rejection_rate, sign_flip_p};
 use rxlab_stats::planning::detectable;
+use rxlab_stats::pool::Estimate;
 use rxlab_stats::{Scale, changes, cv, holm, log_ratio, mean, rms, sd, step};
 
 /// Analyses the comparison pairs: each metric with its interval and call, the primary first, and
@@ -56,6 +57,24 @@ pub fn analyse(record: &TrialRecord) -> Analysis {
         notes: notes::all(record, pairs.len(), &samples, carried.as_ref()),
         metrics,
     }
+}
+
+/// Effect on a metric in the pairs of the first planned look, adjusted as at that look. Each trial gets there whatever it
+/// measures, so that this estimate is not larger where a trial ended early, as that of all pairs is. `None` before that look,
+/// and without a relative change. A trial whose time was over earlier has all its pairs: the clock decided.
+pub fn first_look(record: &TrialRecord, metric: &Metric) -> Option<Estimate> {
+    let pairs = valid_pairs(&record.slots, Phase::Comparison);
+    let primary = record.metrics.first()?;
+    let counts = |pair: &Pair| [pair.first, pair.second].iter().all(|slot| has(slot, primary).is_some());
+    let counted: Vec<Pair> = pairs.into_iter().filter(counts).collect();
+    let (planned, _) = *planned(record.min_pairs, record.max_pairs).first()?;
+    let look = if record.time_is_over { planned.min(counted.len()) } else { planned };
+    Sample::new(metric, counted.get(..look)?).ratios().estimate()
+}
+
+/// The value of a metric in a slot.
+fn has(slot: &Slot, metric: &Metric) -> Option<f64> {
+    slot.values.get(&metric.name).copied().filter(|value| value.is_finite())
 }
 
 /// Slots below this length are short: an effect may last longer than them.
@@ -157,7 +176,7 @@ struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     fn new(metric: &'a Metric, pairs: &[Pair]) -> Self {
-        let value = |slot: &Slot| slot.values.get(&metric.name).copied().filter(|value| value.is_finite());
+        let value = |slot: &Slot| has(slot, metric);
         let (mut numbers, mut a, mut b) = (Vec::new(), Vec::new(), Vec::new());
         let mut covariates =
             metrics::covariates(&metric.name).iter().map(|name| (*name, Vec::new())).collect();

@@ -8,7 +8,7 @@
 use super::analysis::valid_pairs;
 use super::metrics::name;
 use super::probed::Probed;
-use super::record::{Better, Call, Metric, MetricResult, TrialRecord};
+use super::record::{Better, Call, Effect, Metric, MetricResult, TrialRecord};
 use rxlab_base::number::{self, plural};
 use rxlab_stats::design::Phase;
 
@@ -80,23 +80,31 @@ pub fn harms(record: &TrialRecord) -> Vec<Harm<'_>> {
 
 /// The metrics that are felt and proven worse: throughput first, and any loss of it; others beyond `margin`.
 pub fn worse(results: &[MetricResult], margin: f64) -> Vec<&MetricResult> {
-    let is_throughput = |result: &MetricResult| result.metric.name == name::THROUGHPUT;
-    let is_beyond = |result: &MetricResult| result.effect.is_none_or(|effect| effect.mid.abs() >= margin);
     let mut worse: Vec<&MetricResult> = results
         .iter()
-        .filter(|result| result.call == Call::Hurts && is_felt(&result.metric))
-        .filter(|result| is_throughput(result) || is_beyond(result))
+        .filter(|result| is_worse(&result.metric, result.call, result.effect, margin))
         .collect();
-    worse.sort_by_key(|result| !is_throughput(result));
+    worse.sort_by_key(|result| result.metric.name != name::THROUGHPUT);
     worse
+}
+
+/// True for a metric that is felt and proven worse: throughput by any loss, others beyond `margin`.
+pub(super) fn is_worse(metric: &Metric, call: Call, effect: Option<Effect>, margin: f64) -> bool {
+    let is_beyond = || effect.is_none_or(|effect| effect.mid.abs() >= margin);
+    call == Call::Hurts && is_felt(metric) && (metric.name == name::THROUGHPUT || is_beyond())
 }
 
 /// True if the interval of a measured metric includes harm beyond the margin.
 pub(super) fn may_hurt(result: &MetricResult, margin: f64) -> bool {
-    result.effect.is_some_and(|effect| match result.metric.better {
+    result.effect.is_some_and(|effect| includes_harm(effect, result.metric.better, margin))
+}
+
+/// True if an interval includes harm beyond the margin.
+pub(super) fn includes_harm(effect: Effect, better: Better, margin: f64) -> bool {
+    match better {
         Better::Higher => effect.low.ln_1p() <= -margin.ln_1p(),
         Better::Lower => effect.high >= margin,
-    })
+    }
 }
 
 /// True for what the users of a server feel; false for the price of a change, in CPU time.

@@ -30,6 +30,7 @@ pub mod conclude;
 pub mod effect;
 pub mod factor;
 pub mod factorial;
+pub mod fleet;
 pub mod guards;
 pub mod halving;
 pub mod harm;

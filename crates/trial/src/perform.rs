@@ -31,8 +31,8 @@ use rxlab_base::units::{Fact, NicName, rfc3339};
 use rxlab_change::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
 use rxlab_change::journal::{BackCommand, Store};
 use rxlab_change::knob::KnobError;
-use rxlab_path::model::Model;
-use rxlab_path::sample::Inventory;
+use rxlab_path::model::{Model, Nic};
+use rxlab_path::sample::{Inventory, cpu_model};
 use rxlab_probe::SoftirqTime;
 use rxlab_setting::{Prediction, Setting, Target};
 use rxlab_stats::design::Arm;
@@ -232,6 +232,7 @@ impl Trial for TrialRecord {
             (Some(a), Some(b)) => (vec![a.clone()], vec![b.clone()]),
             _ => (lines(&setup.ready.arms[Arm::A.index()]), lines(&setup.ready.arms[Arm::B.index()])),
         };
+        let concerned = concerned(spec, setup, model);
         Self {
             schema: Self::SCHEMA.to_owned(),
             id: setup.dir.id(),
@@ -245,13 +246,15 @@ impl Trial for TrialRecord {
             softirq_timed,
             prediction: setup.ready.prediction.clone(),
             planned: setup.ready.planned.clone(),
-            paths: paths(spec, setup, model),
+            paths: concerned.iter().copied().map(NicQueues::new).collect(),
             checks: spec.checks.clone(),
             queries: spec.queries.clone(),
             workload: spec.workload_in_words(),
             host: model.identity.clone(),
             netns: setup.netns.as_ref().and_then(|netns| lasting_netns(&netns.path)),
             cpus: model.online().len(),
+            cpu_model: cpu_model(setup.host),
+            drivers: concerned.iter().filter_map(|nic| nic.driver.clone()).collect(),
             started: rfc3339(jiff::Timestamp::now()),
             seed: setup.seed,
             margin: spec.design.margin,
@@ -478,11 +481,11 @@ fn lines(settings: &[Setting]) -> Vec<String> {
     settings.iter().map(ToString::to_string).collect()
 }
 
-/// Receive queues of the interfaces that the change or the traffic is of.
-fn paths(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model) -> Vec<NicQueues> {
+/// The interfaces that the change or the traffic is of.
+fn concerned<'a>(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &'a Model) -> Vec<&'a Nic> {
     let changed = setup.ready.arms.iter().flatten().filter_map(|setting| setting.target.nic());
     let names: BTreeSet<&NicName> = changed.chain(&spec.workload.nic).collect();
-    names.into_iter().filter_map(|name| model.nic(name).map(NicQueues::new)).collect()
+    names.into_iter().filter_map(|name| model.nic(name)).collect()
 }
 
 /// The metrics of a trial, the primary one first.

@@ -123,7 +123,7 @@ impl Recommendation {
 const WORTH_S: f64 = 3600.0;
 
 /// True if the primary metric shows an effect that nothing is concluded from, since most of it comes in the next slot.
-fn comes_late(record: &TrialRecord) -> bool {
+pub(crate) fn comes_late(record: &TrialRecord) -> bool {
     let primary = record.analysis.as_ref().and_then(|analysis| analysis.metrics.first());
     primary.is_some_and(|primary| {
         let excludes_zero = primary.effect.is_some_and(|effect| effect.low > 0.0 || effect.high < 0.0);

@@ -2,7 +2,7 @@
 //! conclusion. A report needs nothing else.
 
 use super::metrics::name::THROUGHPUT;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -370,6 +370,12 @@ pub struct TrialRecord {
     pub netns: Option<String>,
     /// Online CPUs at that time.
     pub cpus: usize,
+    /// Model of the CPUs; `None` if unknown, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_model: Option<String>,
+    /// Drivers of the interfaces concerned, each once; empty if unknown, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub drivers: BTreeSet<String>,
     /// Start, RFC 3339 in UTC.
     pub started: String,
     /// Seed of the coins.

@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod bench;
 pub mod families;
+pub mod fleet;
 pub mod live;
 pub mod table;
 pub mod whole;

@@ -8,7 +8,7 @@
 mod scene;
 mod suspects;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use suspects::SUSPECTS;
 
 use crate::journal::{DeviceThen, Environment, Touched};
@@ -19,7 +19,7 @@ use rxlab_setting::Target;
 use rxlab_sys::Host;
 
 /// Possible causes of a change we did not make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Culprit {
@@ -50,7 +50,7 @@ display_as! { Culprit:
 }
 
 /// Strength of the evidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Likelihood {
@@ -61,7 +61,7 @@ pub enum Likelihood {
 }
 
 /// A possible cause and its evidence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Suspect {
     pub who: Culprit,

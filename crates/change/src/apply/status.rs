@@ -1,6 +1,6 @@
 //! Applied values, those that still hold, and those changed by others. Reads only.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::backwards::{covering, resetting};
 use super::drift::{Scene, Suspect, suspects};
@@ -13,7 +13,7 @@ use rxlab_path::model::Model;
 use rxlab_setting::Target;
 use rxlab_sys::{Host, Namespace};
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransactionStatus {
     pub id: String,
@@ -31,7 +31,7 @@ pub struct TransactionStatus {
     /// Its values, in the order in which they were first set.
     pub values: Vec<ValueStatus>,
     /// Times that a value was set again after another program had changed it.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub reapplied: usize,
     /// A shell command ran, or was about to: the one that undo runs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 /// State of a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -60,7 +60,7 @@ pub enum State {
     Unfinished,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ValueStatus {
     pub knob: String,
@@ -78,7 +78,7 @@ pub struct ValueStatus {
 }
 
 /// State of the current value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "live", rename_all = "snake_case")]
 pub enum Live {

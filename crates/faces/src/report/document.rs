@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+use super::printed::StatusReport;
 use rxlab_advise::doctor::DoctorReport;
 use rxlab_probe::Interference;
 use rxlab_probe::trace::Trace;
@@ -56,6 +57,8 @@ pub enum Part {
     Trace(Box<Trace>),
     /// What `rxlab tune` did; its trials are parts of their own.
     Tune(Box<Tuning>),
+    /// What is applied to one machine.
+    Status(Box<StatusReport>),
 }
 
 /// A trial with its checkpoints.
@@ -94,7 +97,7 @@ pub enum ReadError {
 }
 
 /// Schemas of everything that a report shows.
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 10] = [
     TrialRecord::SCHEMA,
     Checkpoint::SCHEMA,
     BlocksRecord::SCHEMA,
@@ -103,6 +106,7 @@ const KNOWN: [&str; 9] = [
     Interference::SCHEMA,
     Trace::SCHEMA,
     Tuning::SCHEMA,
+    StatusReport::SCHEMA,
     Document::SCHEMA,
 ];
 
@@ -222,6 +226,7 @@ impl Document {
             Interference::SCHEMA => self.add(Part::Interference(shaped(&schema, value)?)),
             Trace::SCHEMA => self.add(Part::Trace(shaped(&schema, value)?)),
             Tuning::SCHEMA => self.add(Part::Tune(shaped(&schema, value)?)),
+            StatusReport::SCHEMA => self.add(Part::Status(shaped(&schema, value)?)),
             _ => return Err(ReadError::Schema(schema)),
         }
         Ok(())
@@ -296,7 +301,7 @@ mod tests {
     use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 
     use super::{DATA, DATA_END, Document, Part, ReadError, Trial};
-    use crate::report::{sample_compare, sample_interference, sample_trace};
+    use crate::report::{sample_compare, sample_fleet, sample_interference, sample_trace};
     use rxlab_advise::doctor::diagnosed;
     use rxlab_path::sketch::Sketch;
     use rxlab_trial::sample_record;
@@ -310,6 +315,7 @@ mod tests {
             Part::Comparison(Box::new(sample_compare::undecided())),
             Part::Interference(Box::new(sample_interference::measured())),
             Part::Trace(Box::new(sample_trace::traced())),
+            Part::Status(Box::new(sample_fleet::status("web1"))),
         ])
     }
 
@@ -351,7 +357,7 @@ mod tests {
         all.join(everything());
         all.join(everything());
         all.join(Document::read(&serde_json::to_string(&late).expect("JSON")).expect("one"));
-        assert_eq!((all.missing_trial(), all.parts.len()), (None, 6));
+        assert_eq!((all.missing_trial(), all.parts.len()), (None, 7));
         let trial = all.trials().next().expect("a trial");
         assert_eq!(trial.checkpoints, [early, late]);
         let json = serde_json::to_string(&all).expect("JSON");

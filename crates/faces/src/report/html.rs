@@ -8,6 +8,7 @@ mod bars;
 mod course;
 mod doctor;
 mod effects;
+mod fleet;
 mod grid;
 mod heatmap;
 mod lanes;
@@ -22,6 +23,7 @@ mod side_by_side;
 mod tables;
 mod trial;
 
+pub use fleet::fleet_page;
 pub use lanes::picture;
 pub use load::load_page;
 use markup::{Markup, typeset};
@@ -32,7 +34,7 @@ use super::document::{Document, Part};
 use super::findings::Answer;
 use super::summary::{Summary, machine};
 use super::words::{self, Tone};
-use super::{blocks_text, compare, heat, trace};
+use super::{blocks_text, compare, heat, status, trace};
 use rxlab_trial::recommendation::Recommendation;
 use rxlab_trial::record::TrialRecord;
 use rxlab_trial::spec::Kind;
@@ -144,6 +146,7 @@ fn body(m: &mut Markup, document: &Document, program: Option<&str>, title: &str)
                 Part::Comparison(comparison) => screen(m, &compare::text(comparison)),
                 Part::Trace(found) => screen(m, &trace::text(found)),
                 Part::Tune(tuning) => course::article(m, tuning, document),
+                Part::Status(report) => screen(m, &status::all(&report.transactions)),
             }
         });
     }
@@ -293,10 +296,11 @@ fn glyph(tone: Tone) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::render;
+    use super::{fleet_page, render};
     use crate::report::document::{DATA, DATA_END, Document, Part, Trial};
+    use crate::report::fleet::Fleet;
     use crate::report::heat;
-    use crate::report::{sample_compare, sample_interference, sample_trace};
+    use crate::report::{sample_compare, sample_fleet, sample_interference, sample_trace};
     use rxlab_advise::doctor::diagnosed;
     use rxlab_path::sketch::Sketch;
     use rxlab_stats::design::Arm;
@@ -365,6 +369,14 @@ mod tests {
         ];
         parts.splice(1..1, trials);
         insta::assert_snapshot!(visible(&shown(&Document::new(parts))));
+    }
+
+    #[test]
+    fn the_page_of_a_fleet() {
+        let document = sample_fleet::whole();
+        let page = fleet_page(&Fleet::new(&document), &document);
+        assert_eq!(Document::read(&page).expect("a page"), document);
+        insta::assert_snapshot!(visible(&page));
     }
 
     #[test]

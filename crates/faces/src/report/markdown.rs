@@ -2,10 +2,11 @@
 
 use super::document::{Document, Part, Trial};
 use super::findings::{Answer, Bar, worst_first};
+use super::fleet::Fleet;
 use super::interference::{by, losers, who};
 use super::summary::Summary;
 use super::words::Span;
-use super::{html, validity, words};
+use super::{html, status, validity, words};
 use rxlab_advise::doctor::DoctorReport;
 use rxlab_base::grammar::terminal;
 use rxlab_base::number::{self, capitalized};
@@ -38,7 +39,22 @@ pub fn render(document: &Document, program: &str) -> String {
             Part::Trial(found) => trial(&mut out, found, program),
             Part::Doctor(report) => doctor(&mut out, report),
             Part::Interference(sample) => lost(&mut out, sample),
+            Part::Status(report) => fence(&mut out, status::all(&report.transactions).trim_end()),
             Part::Blocks(_) | Part::Comparison(_) | Part::Trace(_) | Part::Tune(_) => {}
+        }
+    }
+    out
+}
+
+/// Many hosts: each section with its statements, then its table.
+pub fn fleet(fleet: &Fleet) -> String {
+    let mut out = format!("# {}\n", escape(&fleet.title()));
+    for section in fleet.sections() {
+        out += &format!("\n## {}\n\n", prose(&section.heading));
+        section.lines.iter().for_each(|(_, line)| out += &format!("- {}\n", prose(line)));
+        if !section.rows.is_empty() {
+            let rows = section.rows.into_iter().map(|row| row.cells);
+            out += &format!("\n{}", table(section.heads, rows));
         }
     }
     out
@@ -161,10 +177,11 @@ fn lost(out: &mut String, sample: &Interference) {
     }
 }
 
-fn table<const N: usize>(heads: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let mut out = format!("| {} |\n|{}\n", heads.join(" | "), "---|".repeat(N));
+fn table(heads: &[&str], rows: impl Iterator<Item = impl IntoIterator<Item = String>>) -> String {
+    let mut out = format!("| {} |\n|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
     for row in rows {
-        out += &format!("| {} |\n", row.map(|cell| escape(&cell)).join(" | "));
+        let cells: Vec<String> = row.into_iter().map(|cell| escape(&cell)).collect();
+        out += &format!("| {} |\n", cells.join(" | "));
     }
     out
 }

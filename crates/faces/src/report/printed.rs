@@ -1,66 +1,87 @@
 //! JSON that commands print, where it is not a value of another crate.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use rxlab_advise::diagnose::Rule;
 use rxlab_change::apply::{
     Change, CommandUndo, Ending, Kept, OtherOwner, State, TransactionStatus, Undo, UndoOutcome, Waiting,
 };
 use rxlab_change::journal::Unreadable;
+use rxlab_path::model::Identity;
 use rxlab_trial::blocks::{BlocksRecord, End};
 use rxlab_trial::record::{TrialRecord, Verdict};
 use rxlab_trial::schedule::Scheduled;
 
 /// `rxlab status --json`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct StatusReport<'a> {
-    schema: &'static str,
+pub struct StatusReport {
+    schema: String,
+    /// The machine; `None` in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Identity>,
+    /// Time of the comparison, in UTC; `None` for a recorded machine, and in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<String>,
     /// Open transactions, oldest first, each compared with the machine.
-    transactions: &'a [TransactionStatus],
+    pub transactions: Vec<TransactionStatus>,
     /// Files of the journal that cannot be read.
-    unreadable: Vec<UnreadableFile<'a>>,
+    pub unreadable: Vec<UnreadableFile>,
     /// Scheduled checkpoints of trials.
-    checkpoints: Vec<OpenCheckpoint<'a>>,
+    checkpoints: Vec<OpenCheckpoint>,
 }
 
-#[derive(Debug, Serialize)]
+/// A file of the journal that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct UnreadableFile<'a> {
+pub struct UnreadableFile {
     /// The transaction.
-    id: &'a str,
+    id: String,
     /// Its file.
     file: String,
     /// The reason.
-    why: &'a str,
+    why: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct OpenCheckpoint<'a> {
+struct OpenCheckpoint {
     /// Id of the trial.
-    trial: &'a str,
-    scheduled: &'a Scheduled,
+    trial: String,
+    scheduled: Scheduled,
 }
 
-impl<'a> StatusReport<'a> {
+impl StatusReport {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.status/1";
 
     /// `checkpoints`: each with the id of its trial.
     pub fn new(
-        transactions: &'a [TransactionStatus],
-        unreadable: &'a [Unreadable],
-        checkpoints: &'a [(String, Scheduled)],
+        (host, taken): (Identity, Option<String>),
+        transactions: Vec<TransactionStatus>,
+        unreadable: &[Unreadable],
+        checkpoints: Vec<(String, Scheduled)>,
     ) -> Self {
         let unreadable = unreadable.iter().map(|found| UnreadableFile {
-            id: &found.id,
+            id: found.id.clone(),
             file: found.path.display().to_string(),
-            why: &found.why,
+            why: found.why.clone(),
         });
         let checkpoints =
-            checkpoints.iter().map(|(trial, scheduled)| OpenCheckpoint { trial, scheduled }).collect();
-        Self { schema: Self::SCHEMA, transactions, unreadable: unreadable.collect(), checkpoints }
+            checkpoints.into_iter().map(|(trial, scheduled)| OpenCheckpoint { trial, scheduled });
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            host: Some(host),
+            taken,
+            transactions,
+            unreadable: unreadable.collect(),
+            checkpoints: checkpoints.collect(),
+        }
+    }
+
+    /// True if every value holds, in time, and all of the journal can be read.
+    pub fn is_fine(&self) -> bool {
+        self.unreadable.is_empty() && self.transactions.iter().all(TransactionStatus::is_fine)
     }
 }
 

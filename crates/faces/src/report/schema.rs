@@ -11,6 +11,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use super::document::Document;
+use super::fleet::Fleet;
 use super::forecast::Forecast;
 use super::live::LiveFrame;
 use super::printed::{ApplyReport, HistoryReport, RulesReport, StatusReport, TrialsReport, UndoReport};
@@ -42,12 +43,12 @@ fn schema_of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 25] {
+fn published() -> [(&'static str, Value); 26] {
     [
         ("apply.json", schema_of::<ApplyReport<'_>>(ApplyReport::SCHEMA)),
         ("history.json", schema_of::<HistoryReport<'_>>(HistoryReport::SCHEMA)),
         ("rules.json", schema_of::<RulesReport<'_>>(RulesReport::SCHEMA)),
-        ("status.json", schema_of::<StatusReport<'_>>(StatusReport::SCHEMA)),
+        ("status.json", schema_of::<StatusReport>(StatusReport::SCHEMA)),
         ("top.json", schema_of::<LiveFrame>(LiveFrame::SCHEMA)),
         ("trials.json", schema_of::<TrialsReport<'_>>(TrialsReport::SCHEMA)),
         ("undo.json", schema_of::<UndoReport<'_>>(UndoReport::SCHEMA)),
@@ -57,6 +58,7 @@ fn published() -> [(&'static str, Value); 25] {
         ("cpus.json", schema_of::<CpuReport>(CpuReport::SCHEMA)),
         ("flow.json", schema_of::<FlowPath>(FlowPath::SCHEMA)),
         ("findings.json", schema_of::<DoctorReport>(DoctorReport::SCHEMA)),
+        ("fleet.json", schema_of::<Fleet>(Fleet::SCHEMA)),
         ("forecast.json", schema_of::<Forecast>(Forecast::SCHEMA)),
         ("interference.json", schema_of::<Interference>(Interference::SCHEMA)),
         ("plan.json", schema_of::<Plan>(Plan::SCHEMA)),
@@ -115,13 +117,16 @@ mod tests {
 
     use super::complaint;
     use crate::report::document::{Document, Part, Trial};
+    use crate::report::fleet::Fleet;
     use crate::report::live::{Applied, LiveFrame};
     use crate::report::printed::{
         ApplyReport, HistoryReport, RulesReport, Standing, StatusReport, TransactionRow, TrialRow,
         TrialsReport, UndoReport,
     };
     use crate::report::receive_path::CpuReport;
-    use crate::report::{forecast, sample_compare, sample_interference, sample_model, sample_trace};
+    use crate::report::{
+        forecast, sample_compare, sample_fleet, sample_interference, sample_model, sample_trace,
+    };
     use rxlab_advise::diagnose::RULES;
     use rxlab_advise::doctor::{Alerts, diagnosed};
     use rxlab_change::apply::{
@@ -224,8 +229,11 @@ mod tests {
             reapplied: 0,
             command: None,
         };
-        let all = [status.clone()];
-        assert_eq!(complaint("status.json", &value(&StatusReport::new(&all, &[], &[]))), None);
+        let place = (Model::default().identity, Some("2026-05-01T10:00:00Z".to_owned()));
+        let all = StatusReport::new(place, vec![status.clone()], &[], Vec::new());
+        assert_eq!(complaint("status.json", &value(&all)), None);
+        let again: StatusReport = serde_json::from_value(value(&all)).expect("a status");
+        assert_eq!(again, all);
         let row = |standing| TransactionRow {
             id: status.id.clone(),
             started: status.started.clone(),
@@ -287,6 +295,7 @@ mod tests {
         let blocks = sample_record::blocks(Kind::Search, &["a"]);
         let rows = [TrialRow::of_pairs(&record, false), TrialRow::of_blocks(&blocks, true)];
         assert_eq!(complaint("trials.json", &value(&TrialsReport::new(&rows))), None);
+        assert_eq!(complaint("fleet.json", &value(&Fleet::new(&sample_fleet::whole()))), None);
         let parts = vec![
             Part::Trial(Box::new(Trial::new(record))),
             Part::Interference(Box::new(sample_interference::counted())),

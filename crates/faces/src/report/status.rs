@@ -4,6 +4,14 @@ use super::text::{clean, paragraph};
 use rxlab_change::apply::{Live, State, Suspect, TransactionStatus, ValueStatus, in_words};
 use rxlab_change::journal::{BackCommand, Part};
 
+/// All transactions, or that there are none; ends with a line break.
+pub fn all(transactions: &[TransactionStatus]) -> String {
+    match transactions {
+        [] => "nothing is applied\n".to_owned(),
+        all => all.iter().map(text).collect(),
+    }
+}
+
 /// One transaction and its values; ends with a line break. Names in a journal come from other users, and a snapshot's
 /// journal may come from anyone.
 pub fn text(transaction: &TransactionStatus) -> String {

@@ -2,6 +2,7 @@
 
 use super::document::Part;
 use super::findings::Answer;
+use super::printed::StatusReport;
 use super::words::{self, Tone};
 use super::{action, blocks_text, compare, interference, trace, tune_text};
 use rxlab_advise::doctor::DoctorReport;
@@ -56,6 +57,7 @@ impl Summary {
             Part::Interference(sample) => lost(sample),
             Part::Trace(trace) => traced(trace),
             Part::Tune(tuning) => tuned(tuning),
+            Part::Status(report) => applied(report),
         }
     }
 }
@@ -66,6 +68,7 @@ pub fn machine(part: &Part) -> Option<&Identity> {
         Part::Trial(trial) => Some(&trial.record.host),
         Part::Blocks(record) => Some(&record.host),
         Part::Doctor(report) => Some(&report.identity),
+        Part::Status(report) => report.host.as_ref(),
         Part::Comparison(_) | Part::Interference(_) | Part::Trace(_) | Part::Tune(_) => None,
     }
 }
@@ -105,6 +108,24 @@ fn doctor(report: &DoctorReport) -> Summary {
         call: number::plural(report.findings.len(), "finding"),
         sentence: format!("{}.", capitalized(&answer.headline)),
         tone: answer.tone,
+    }
+}
+
+fn applied(report: &StatusReport) -> Summary {
+    let hostname = report.host.as_ref().map_or("an unknown host", |host| host.hostname.as_str());
+    let open = number::plural(report.transactions.len(), "open transaction");
+    let (sentence, tone) = if report.is_fine() {
+        (format!("{open} on {hostname}; every value holds."), Tone::Neutral)
+    } else {
+        let fine = report.transactions.iter().filter(|one| one.is_fine()).count();
+        (format!("{open} on {hostname}; {fine} hold."), Tone::Bad)
+    };
+    Summary {
+        heading: format!("What is applied on {hostname}"),
+        name: "status".to_owned(),
+        call: open,
+        sentence,
+        tone,
     }
 }
 
@@ -166,7 +187,7 @@ fn traced(trace: &Trace) -> Summary {
 mod tests {
     use super::Summary;
     use crate::report::document::{Part, Trial};
-    use crate::report::{sample_compare, sample_interference, sample_trace};
+    use crate::report::{sample_compare, sample_fleet, sample_interference, sample_trace};
     use rxlab_advise::doctor::diagnosed;
     use rxlab_path::sketch::Sketch;
     use rxlab_trial::sample_record;
@@ -181,6 +202,7 @@ mod tests {
             Part::Interference(Box::new(sample_interference::measured())),
             Part::Interference(Box::new(sample_interference::counted())),
             Part::Trace(Box::new(sample_trace::traced())),
+            Part::Status(Box::new(sample_fleet::status("web1"))),
         ];
         let lines = parts.iter().map(Summary::new).map(|summary| {
             assert!(summary.sentence.ends_with('.') && !summary.sentence.contains('\n'), "{summary:?}");

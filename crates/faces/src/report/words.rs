@@ -118,22 +118,24 @@ pub fn queries(record: &TrialRecord) -> Vec<String> {
 
 /// Tone of a record's verdict.
 pub fn tone(record: &TrialRecord) -> Tone {
-    match record.verdict() {
-        Some(Verdict::Helps) => Tone::Good,
-        Some(Verdict::Hurts | Verdict::GuardTripped { .. }) => Tone::Bad,
-        Some(
-            Verdict::NoMeasurableEffect { .. } | Verdict::CannotMatter { .. } | Verdict::SpreadsOnly { .. },
-        ) => Tone::Neutral,
-        Some(
-            Verdict::Inconclusive { .. }
-            | Verdict::Unproven { .. }
-            | Verdict::ServerIdle { .. }
-            | Verdict::ClientLimited { .. }
-            | Verdict::NotApplied { .. }
-            | Verdict::MachineChanged { .. }
-            | Verdict::Interrupted,
-        )
-        | None => Tone::Caution,
+    record.verdict().map_or(Tone::Caution, verdict_tone)
+}
+
+/// Tone of a verdict.
+pub fn verdict_tone(verdict: &Verdict) -> Tone {
+    match verdict {
+        Verdict::Helps => Tone::Good,
+        Verdict::Hurts | Verdict::GuardTripped { .. } => Tone::Bad,
+        Verdict::NoMeasurableEffect { .. } | Verdict::CannotMatter { .. } | Verdict::SpreadsOnly { .. } => {
+            Tone::Neutral
+        }
+        Verdict::Inconclusive { .. }
+        | Verdict::Unproven { .. }
+        | Verdict::ServerIdle { .. }
+        | Verdict::ClientLimited { .. }
+        | Verdict::NotApplied { .. }
+        | Verdict::MachineChanged { .. }
+        | Verdict::Interrupted => Tone::Caution,
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::read;
+use rxlab_base::parse;
 use rxlab_base::units::Fact;
 use rxlab_sys::Host;
 
@@ -32,6 +33,19 @@ impl Identity {
     }
 }
 
+impl Identity {
+    /// First two numbers of the kernel's release: `6.12`. `None` if it does not begin with them.
+    pub fn kernel_series(&self) -> Option<String> {
+        version(&self.kernel).map(|(major, minor)| format!("{major}.{minor}"))
+    }
+}
+
+/// Model of the CPUs, from `/proc/cpuinfo`; `None` if it is not there, or names none. Some kernels interrupt every CPU for
+/// this file: it must not be read in a sample.
+pub fn cpu_model(host: &dyn Host) -> Option<String> {
+    parse::cpu_model(read::text(host, "proc/cpuinfo").known()?)
+}
+
 /// Since 6.1 a kernel with pressure accounting has `/proc/pressure/irq` exactly when it has
 /// `CONFIG_IRQ_TIME_ACCOUNTING` (kernel/sched/psi.c); elsewhere the build configuration shows it, if
 /// the distribution keeps it below /boot.
@@ -59,7 +73,7 @@ pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::exact_softirq_time;
+    use super::{Identity, cpu_model, exact_softirq_time};
     use rxlab_base::units::Fact;
     use rxlab_sys::RecordedHost;
 
@@ -76,6 +90,15 @@ mod tests {
             Fact::Known(true)
         );
         assert_eq!(exact_softirq_time(&psi(kernel("5.10.0-8-amd64\n"))), Fact::Unsupported);
+    }
+
+    #[test]
+    fn the_series_of_a_kernel_and_the_model_of_its_cpus() {
+        let host = kernel("5.15.0-91-generic\n").with("proc/cpuinfo", "model name\t: QEMU Virtual CPU\n");
+        assert_eq!(Identity::take(&host).kernel_series().as_deref(), Some("5.15"));
+        assert_eq!(cpu_model(&host).as_deref(), Some("QEMU Virtual CPU"));
+        let odd = kernel("mainline");
+        assert_eq!((Identity::take(&odd).kernel_series(), cpu_model(&odd)), (None, None));
     }
 
     #[test]

@@ -35,6 +35,16 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// An effect with words of its own.
+    pub(super) fn named(
+        title: String,
+        note: String,
+        effect: Option<&'a Effect>,
+        said: (&'static str, Tone),
+    ) -> Self {
+        Self { title, note, effect, call: said.0, tone: said.1 }
+    }
+
     /// The effect on a metric in one of several trials, with the words of that trial's own report.
     pub(super) fn of_trial(record: &'a TrialRecord, metric: &Metric, note: String) -> Option<Self> {
         let results = &record.analysis.as_ref()?.metrics;
