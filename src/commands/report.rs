@@ -15,9 +15,8 @@ use rxlab_trial::store::TrialDir;
 /// Write trials, findings and measurements as one HTML page, or as Markdown for a ticket
 ///
 /// The page is one file that needs no network. It holds its records: `rxlab report PAGE.html` reads them back, and with
-/// --json prints them. Several trials are also shown side by side. With --fleet, the records of many hosts are one answer;
-/// then exit code 1 means that a change is proven to do harm on a host or over all of them, or that an applied value does not
-/// hold.
+/// --json prints them. Several trials are also shown side by side. With --fleet, exit code 1 says that a change is proven to do
+/// harm, that a guard tripped, or that an applied value does not hold.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Ids or directories of trials; files written by --json of trial, doctor, status, interference or trace; pages of

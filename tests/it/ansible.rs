@@ -151,12 +151,14 @@ say check; rollout --check --diff -e '{"rxlab_rollout_serial": [4]}'; rps
 say first; rollout -e '{"rxlab_rollout_serial": [1, "100%"]}'; rps
 say second; rollout -e '{"rxlab_rollout_serial": [1, "100%"]}'; rps
 say status; play rxlab.rxlab.status
+say collect; play rxlab.rxlab.collect -e '{"rxlab_collect_state_dir": "/mnt/state{{ inventory_hostname[1:] }}"}'; ls fleet | xargs; /mnt/bin/rxlab report --fleet fleet
 say other; play rxlab.rxlab.undo -e rxlab_undo_plan_name=other; rps
 say undo; play rxlab.rxlab.undo --diff; rps
 say nothing; play rxlab.rxlab.undo; rps
 "#;
-    let names = ["build", "check", "first", "second", "status", "other", "undo", "nothing"];
-    let Some([build, check, first, second, status, other, undo, nothing]) = said(script, names) else {
+    let names = ["build", "check", "first", "second", "status", "collect", "other", "undo", "nothing"];
+    let Some([build, check, first, second, status, collect, other, undo, nothing]) = said(script, names)
+    else {
         return;
     };
     assert!(build.contains("rxlab.rxlab:0.1.0 was installed successfully"), "{build}");
@@ -177,6 +179,13 @@ say nothing; play rxlab.rxlab.undo; rps
 
     assert_eq!(status.matches("apply rps eth0/rx-0 = 0-1 (000001-").count(), 4, "{status}");
     assert_eq!(status.matches("): applied;  every value holds").count(), 4, "{status}");
+
+    let files = hosts.map(|host| format!("{host}-doctor.json {host}-status.json")).join(" ");
+    assert!(collect.contains(&format!("exit 0\n{files}\nFleet of 1 host\n")), "one name: {collect}");
+    assert!(
+        collect.contains("apply rps eth0/rx-0 = 0-1") && collect.contains("holds everywhere"),
+        "{collect}"
+    );
 
     assert!(other.ends_with("exit 0\n3 3 3 3") && changed(&other) == [0; 4], "{other}");
     assert!(undo.ends_with("exit 0\n0 0 0 0") && changed(&undo) == [1; 4], "{undo}");

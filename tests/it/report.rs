@@ -95,7 +95,9 @@ fn host(name: &str, part: f64, folder: &Path) -> Tree {
     tree.write("proc/cpuinfo", "model name\t: A CPU\n");
     let factor = tree.file("factor", "1");
     let arm = |factor_of: f64| format!("echo {factor_of} > {factor}");
-    let prints = format!("awk -v s=$(date +%N) -v f=$(cat {factor}) 'BEGIN {{ srand(s); print f * (1000 + 10 * rand()) }}'");
+    let prints = format!(
+        "awk -v s=$(date +%N) -v f=$(cat {factor}) 'BEGIN {{ srand(s); print f * (1000 + 10 * rand()) }}'"
+    );
     let (a, b) = (arm(1.0), arm(1.0 + part));
     let arms = ["--a", &a, "--b", &b, "--command", &prints, "--pairs", "9", "--seed=11", "--washout", "0s"];
     tree.rxlab(&[&["trial", "run", "--name", "louder"], &arms[..]].concat());
@@ -122,12 +124,16 @@ fn many_hosts_are_one_answer() {
     let hosts = [("web1", 0.2), ("web2", 0.21), ("web3", 0.19)].map(|(name, part)| host(name, part, &folder));
     let fleet = ["report", "--fleet", text(&folder)];
     let value: Value = tree.rxlab(&[&fleet[..], &["--json"]].concat()).json(0);
-    assert_eq!((&value["schema"], value["pools"].as_array().map(Vec::len)), (&"rxlab.fleet/1".into(), Some(3)));
+    assert_eq!(
+        (&value["schema"], value["pools"].as_array().map(Vec::len)),
+        (&"rxlab.fleet/1".into(), Some(3))
+    );
     // Each host's commands name a file of its own: three changes, and nothing is pooled.
     assert!(value["pools"][0]["pooled"].as_array().is_some_and(Vec::is_empty), "{value}");
     for (at, name) in ["web1", "web2", "web3"].iter().enumerate() {
         let file = folder.join(format!("{name}-trial.json"));
-        let mut record: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("read")).expect("JSON");
+        let mut record: Value =
+            serde_json::from_str(&std::fs::read_to_string(&file).expect("read")).expect("JSON");
         assert_eq!(record["cpu_model"], "A CPU");
         let path = hosts[at].path().display().to_string();
         for arm in ["against", "change"] {
@@ -146,7 +152,7 @@ fn many_hosts_are_one_answer() {
         "on average over 3 hosts; its own trial shows that it helps on 3",
         "Keep it.",
         "Findings on 1 host",
-        "Applied on 3 hosts",
+        "Status of 3 hosts",
     ] {
         assert!(joined.contains(part), "{part}: {said}");
     }
@@ -157,7 +163,10 @@ fn many_hosts_are_one_answer() {
     tree.rxlab(&[&fleet[..], &["-o", text(&page)]].concat()).says(0, "report: ");
     assert_eq!(tree.rxlab(&["report", "--fleet", text(&page)]).exits(0), said, "a page gives back its fleet");
     let markdown = tree.rxlab(&[&fleet[..], &["--markdown"]].concat()).exits(0);
-    assert!(markdown.starts_with("# Fleet of 4 hosts\n") && markdown.contains("\n| Host | Change "), "{markdown}");
+    assert!(
+        markdown.starts_with("# Fleet of 4 hosts\n") && markdown.contains("\n| Host | Change "),
+        "{markdown}"
+    );
 
     // Harm on one host, and a value that does not hold there.
     host("web4", -0.2, &folder);
@@ -179,7 +188,11 @@ fn what_is_no_record_of_a_fleet_is_named() {
     refused("cut.json", &record[..record.len() / 2], "cannot read the record ");
     refused("other.json", "a = 1", "it is neither JSON nor a report of rxlab");
     refused("foreign.json", "{}", "it has no `schema` field");
-    refused("wrong.json", "{ \"schema\": \"rxlab.status/1\" }", "it is not a valid `rxlab.status/1`: missing field");
+    refused(
+        "wrong.json",
+        "{ \"schema\": \"rxlab.status/1\" }",
+        "it is not a valid `rxlab.status/1`: missing field",
+    );
     refused("none.json", "[]", "no record is of a trial in pairs, of doctor or of status");
     let empty = tree.path().join("empty");
     std::fs::create_dir(&empty).expect("made");

@@ -17,7 +17,7 @@ pub fn detectable(sd_d: f64, n: usize, error: f64) -> f64 {
 }
 
 /// No trial has more pairs.
-const MAX_PAIRS: usize = 1_000_000;
+pub const MAX_PAIRS: usize = 1_000_000;
 
 /// Pairs to plan for an effect of `delta` if a pair's log ratio has the standard deviation `sd_d`, both in the same
 /// unit: the fewest that make it [`detectable`] at a look at that many pairs. `usize::MAX` if `delta` is not above 0, or a

@@ -22,7 +22,7 @@ use rxlab_stats::design::{Arm, Phase};
 use rxlab_stats::interval::Ratios;
 use rxlab_stats::looks::{ERROR, Look, planned};
 use rxlab_stats::permutation::{rejection_rate, sign_flip_p};
-use rxlab_stats::planning::detectable;
+use rxlab_stats::planning::{MAX_PAIRS, detectable};
 use rxlab_stats::pool::Estimate;
 use rxlab_stats::{Scale, changes, cv, holm, log_ratio, mean, rms, sd, step};
 
@@ -67,7 +67,9 @@ pub fn first_look(record: &TrialRecord, metric: &Metric) -> Option<Estimate> {
     let primary = record.metrics.first()?;
     let counts = |pair: &Pair| [pair.first, pair.second].iter().all(|slot| has(slot, primary).is_some());
     let counted: Vec<Pair> = pairs.into_iter().filter(counts).collect();
-    let (planned, _) = *planned(record.min_pairs, record.max_pairs).first()?;
+    // The numbers come from a file.
+    let [fewest, most] = [record.min_pairs, record.max_pairs].map(|pairs| pairs.min(MAX_PAIRS));
+    let (planned, _) = *planned(fewest, most).first()?;
     let look = if record.time_is_over { planned.min(counted.len()) } else { planned };
     Sample::new(metric, counted.get(..look)?).ratios().estimate()
 }

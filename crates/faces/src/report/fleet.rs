@@ -2,15 +2,13 @@
 //!
 //! [`Fleet::sections`] says it once; text, Markdown and HTML only lay it out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::document::{Document, Part};
 use super::status;
-use super::text::{
-    BAD, CAUTION, Cell, GOOD, STRONG, Table, columns, left, paragraph, rows, styled, wrapping,
-};
+use super::text::{BAD, CAUTION, Cell, GOOD, STRONG, Table, left, paragraph, rows, styled, wrapping};
 use super::words::{self, Tone};
 use rxlab_advise::diagnose::Severity;
 use rxlab_advise::doctor::DoctorReport;
@@ -132,7 +130,7 @@ impl Fleet {
     /// `Fleet of 43 hosts`.
     pub fn title(&self) -> String {
         let tried = self.pools.iter().flat_map(|pool| &pool.hosts).map(|tried| name_of(&tried.host));
-        let names: std::collections::BTreeSet<&str> =
+        let names: BTreeSet<&str> =
             tried.chain(self.hosts.iter().map(|state| name_of(&state.host))).collect();
         format!("Fleet of {}", plural(names.len(), "host"))
     }
@@ -425,30 +423,26 @@ fn host_rows(pool: &Pool) -> Vec<Row> {
 
 /// Findings, that on most hosts first; `None` without a sample of any host.
 fn findings(hosts: &[HostState]) -> Option<Section> {
-    let mut by_id: BTreeMap<&str, (Severity, &str, Vec<String>)> = BTreeMap::new();
     let sampled: Vec<(&HostState, &Vec<Found>)> =
         hosts.iter().filter_map(|state| Some((state, state.findings.as_ref()?))).collect();
+    let mut by_id: BTreeMap<&str, (Severity, Vec<String>)> = BTreeMap::new();
     for (state, found) in &sampled {
         for one in found.iter() {
-            let entry = by_id.entry(&one.id).or_insert((one.severity, &one.title, Vec::new()));
-            entry.0 = entry.0.max(one.severity);
-            // A rule finds something on several interfaces of a host.
-            let name = shown(&state.host);
-            if entry.2.last() != Some(&name) {
-                entry.2.push(name);
-            }
+            let (severity, names) = by_id.entry(one.id.as_str()).or_insert((one.severity, Vec::new()));
+            *severity = (*severity).max(one.severity);
+            add(names, &state.host);
         }
     }
-    let mut rows: Vec<(&str, (Severity, &str, Vec<String>))> = by_id.into_iter().collect();
-    rows.sort_by(|a, b| (b.1.2.len(), b.1.0).cmp(&(a.1.2.len(), a.1.0)));
-    let row = |(id, (severity, _, hosts)): (&str, (Severity, &str, Vec<String>))| Row {
+    let mut rows: Vec<(&str, (Severity, Vec<String>))> = by_id.into_iter().collect();
+    rows.sort_by_key(|(_, (severity, names))| std::cmp::Reverse((names.len(), *severity)));
+    let row = |(id, (severity, names)): (&str, (Severity, Vec<String>))| Row {
         tone: words::severity_tone(severity),
         cells: vec![
             id.to_owned(),
-            hosts.len().to_string(),
+            names.len().to_string(),
             severity.to_string(),
-            named(&hosts),
-            hosts.join(", "),
+            named(&names),
+            names.join(", "),
         ],
     };
     let clean: Vec<String> =
@@ -463,23 +457,28 @@ fn findings(hosts: &[HostState]) -> Option<Section> {
     })
 }
 
+/// Adds the name of a host once. Hosts come one after the other.
+fn add(names: &mut Vec<String>, host: &Identity) {
+    let name = shown(host);
+    if names.last() != Some(&name) {
+        names.push(name);
+    }
+}
+
 /// What is applied where, and what does not hold; `None` without the status of any host.
 fn applied(hosts: &[HostState]) -> Option<Section> {
     let known: Vec<(&HostState, &Vec<TransactionStatus>)> =
         hosts.iter().filter_map(|state| Some((state, state.applied.as_ref()?))).collect();
-    if known.is_empty() {
-        return None;
-    }
     let mut lines = Vec::new();
-    let mut by_what: BTreeMap<&str, (Vec<String>, usize)> = BTreeMap::new();
+    let mut by_what: BTreeMap<&str, [Vec<String>; 2]> = BTreeMap::new();
     for (state, transactions) in &known {
         let host = shown(&state.host);
         for one in transactions.iter() {
-            let entry = by_what.entry(&one.what).or_default();
-            if entry.0.last() != Some(&host) {
-                entry.0.push(host.clone());
+            let [all, broken] = by_what.entry(one.what.as_str()).or_default();
+            add(all, &state.host);
+            if !one.is_fine() {
+                add(broken, &state.host);
             }
-            entry.1 += usize::from(!one.is_fine());
             lines.extend(troubles(&host, one));
         }
         if state.unreadable > 0 {
@@ -490,20 +489,18 @@ fn applied(hosts: &[HostState]) -> Option<Section> {
     let none: Vec<String> =
         known.iter().filter(|(_, all)| all.is_empty()).map(|(state, _)| shown(&state.host)).collect();
     if !none.is_empty() {
-        lines.push((Tone::Neutral, format!("Nothing is applied: {}", named(&none))));
+        lines.push((Tone::Neutral, format!("Nothing is applied on {}", named(&none))));
     }
-    let row = |(what, (hosts, broken)): (&str, (Vec<String>, usize))| {
-        let (holds, tone) = match broken {
+    let row = |(what, [all, broken]): (&str, [Vec<String>; 2])| {
+        let (holds, tone) = match broken.len() {
             0 => ("holds everywhere".to_owned(), Tone::Good),
-            broken => (format!("not on {broken}"), Tone::Bad),
+            broken => (format!("not on {}", plural(broken, "host")), Tone::Bad),
         };
-        Row {
-            tone,
-            cells: vec![what.to_owned(), hosts.len().to_string(), holds, named(&hosts), hosts.join(", ")],
-        }
+        let cells = vec![what.to_owned(), all.len().to_string(), holds, named(&all), all.join(", ")];
+        Row { tone, cells }
     };
-    Some(Section {
-        heading: format!("Applied on {}", plural(known.len(), "host")),
+    (!known.is_empty()).then(|| Section {
+        heading: format!("Status of {}", plural(known.len(), "host")),
         lines,
         narrow: 4,
         heads: &["What", "Hosts", "Holds", "Where", "All hosts"],

@@ -114,7 +114,9 @@ fn doctor(report: &DoctorReport) -> Summary {
 fn applied(report: &StatusReport) -> Summary {
     let hostname = report.host.as_ref().map_or("an unknown host", |host| host.hostname.as_str());
     let open = number::plural(report.transactions.len(), "open transaction");
-    let (sentence, tone) = if report.is_fine() {
+    let (sentence, tone) = if report.transactions.is_empty() && report.is_fine() {
+        (format!("Nothing is applied on {hostname}."), Tone::Neutral)
+    } else if report.is_fine() {
         (format!("{open} on {hostname}; every value holds."), Tone::Neutral)
     } else {
         let fine = report.transactions.iter().filter(|one| one.is_fine()).count();

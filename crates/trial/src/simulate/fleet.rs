@@ -1,5 +1,5 @@
-//! Simulated fleets: how often the pooled answer is wrong, next to the usual random-effects model over the effects with which
-//! the trials ended. The table of `docs/fleet.md`.
+//! Simulated fleets: how often the pooled answer is wrong, next to two others over the effects with which the trials ended: the
+//! same interval, and the usual random-effects model. The table of `docs/fleet.md`.
 
 use super::record;
 use super::table::{MARGIN, percent, row, run, seeds};
@@ -19,6 +19,8 @@ use rxlab_stats::pool::{Estimate, spread};
 
 /// The change that the trials of the second half of the columns have on average.
 const EFFECT: f64 = 0.05;
+/// Runs behind each row of the committed table.
+pub const RUNS: usize = 1000;
 /// Numbers of hosts.
 const HOSTS: [usize; 4] = [3, 5, 10, 40];
 
@@ -100,9 +102,17 @@ pub fn trial(hostname: &str, noise: &Noise, seed: u64, effect: f64) -> TrialReco
 }
 
 /// Interval of the pooled effect.
-fn pooled(hosts: &[Host]) -> Interval {
-    let mids: Vec<f64> = hosts.iter().map(|host| host.first.mid).collect();
+fn pooled(hosts: &[Estimate]) -> Interval {
+    let mids: Vec<f64> = hosts.iter().map(|host| host.mid).collect();
     Ratios::from(&mids[..]).interval(Look::Planned(ERROR), 1).expect("hosts")
+}
+
+fn firsts(hosts: &[Host]) -> Vec<Estimate> {
+    hosts.iter().map(|host| host.first).collect()
+}
+
+fn alls(hosts: &[Host]) -> Vec<Estimate> {
+    hosts.iter().map(|host| host.all).collect()
 }
 
 /// Variance between hosts by Paule and Mandel, with the interval by Hartung, Knapp, Sidik and Jonkman.
@@ -160,10 +170,10 @@ fn finds_group(hosts: &[Host]) -> bool {
 pub fn table(runs: usize) -> String {
     let mut text = String::from(
         "| hosts, noise of slots | effects differ by | no effect: claimed | usual model | group claimed | difference claimed \
-         | 5 %: interval misses | usual model | helps |\n|---|---|---|---|---|---|---|---|---|\n",
+         | 5 %: interval misses | all pairs | usual model | helps |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for (noise, name) in [((0.03, 0.03), "3 %"), ((0.01, 0.1), "1 to 10 %")] {
-        for between in [0.0, 0.05] {
+    for (noise, name) in [((0.03, 0.03), "3 %"), ((0.05, 0.05), "5 %"), ((0.01, 0.1), "1 to 10 %")] {
+        for between in [0.0, 0.03] {
             for hosts in HOSTS {
                 let cells = cells(&Fleet { hosts, between, noise }, runs);
                 row(&mut text, &format!("{hosts}, {name} | {:.0} %", 100.0 * between), &cells);
@@ -173,24 +183,23 @@ pub fn table(runs: usize) -> String {
     text
 }
 
-fn cells(fleet: &Fleet, runs: usize) -> [String; 7] {
-    let mut counts = [0; 7];
+fn cells(fleet: &Fleet, runs: usize) -> [String; 8] {
+    let mut counts = [0; 8];
     for seed in seeds(runs) {
         let (none, some) = (fleet.draw(seed, 0.0), fleet.draw(seed, EFFECT));
-        let all = |hosts: &[Host]| usual(&hosts.iter().map(|host| host.all).collect::<Vec<_>>()).1;
         let misses = |interval: Interval| {
             let truth = EFFECT.ln_1p();
             interval.low > truth || interval.high < truth
         };
-        let firsts: Vec<Estimate> = none.iter().map(|host| host.first).collect();
         let found = [
-            pooled(&none).excludes_zero(),
-            all(&none).excludes_zero(),
+            pooled(&firsts(&none)).excludes_zero(),
+            usual(&alls(&none)).1.excludes_zero(),
             finds_group(&none),
-            spread(&firsts).is_some_and(|spread| spread.p <= ERROR),
-            misses(pooled(&some)),
-            misses(all(&some)),
-            helps(pooled(&some)),
+            spread(&firsts(&none)).is_some_and(|spread| spread.p <= ERROR),
+            misses(pooled(&firsts(&some))),
+            misses(pooled(&alls(&some))),
+            misses(usual(&alls(&some)).1),
+            helps(pooled(&firsts(&some))),
         ];
         counts.iter_mut().zip(found).for_each(|(count, found)| *count += usize::from(found));
     }
@@ -203,7 +212,7 @@ fn helps(interval: Interval) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fleet, finds_group, pooled, table, trial, usual};
+    use super::{Fleet, RUNS, alls, finds_group, firsts, pooled, table, trial, usual};
     use crate::fleet::pools;
     use crate::record::{Call, TrialRecord};
     use rxlab_stats::noise::Noise;
@@ -253,22 +262,20 @@ mod tests {
         assert!(claimed <= 15, "{claimed} of 150");
     }
 
-    /// Where stopping matters most: the mean effect ends most trials between the first look and the last one. Three standard
-    /// errors of 5 % of 400 fleets are 13.
+    /// Where stopping matters most: most trials end between the first look and the last one. Three standard errors of 5 % of 100
+    /// fleets are 6.5; the effects with which the trials end are too large on average.
     #[test]
     fn stopping_early_does_not_move_the_pooled_effect() {
-        let fleet = Fleet { hosts: 10, between: 0.0, noise: (0.05, 0.05) };
-        let (mut misses, mut usual_misses) = (0, 0);
-        for seed in 0..400 {
-            let hosts = fleet.draw(seed, 0.05);
-            let is_missed = |low: f64, high: f64| low > 0.05f64.ln_1p() || high < 0.05f64.ln_1p();
-            let ours = pooled(&hosts);
-            misses += usize::from(is_missed(ours.low, ours.high));
-            let (_, all) = usual(&hosts.iter().map(|host| host.all).collect::<Vec<_>>());
-            usual_misses += usize::from(is_missed(all.low, all.high));
-        }
-        assert!(misses <= 33, "{misses} of 400");
-        assert!(usual_misses > misses, "{usual_misses} and {misses} of 400");
+        let fleet = Fleet { hosts: 40, between: 0.0, noise: (0.05, 0.05) };
+        let truth = 0.05f64.ln_1p();
+        let is_missed = |hosts: &[Estimate]| {
+            let interval = pooled(hosts);
+            interval.low > truth || interval.high < truth
+        };
+        let drawn: Vec<_> = (0..100).map(|seed| fleet.draw(seed, 0.05)).collect();
+        let misses = drawn.iter().filter(|hosts| is_missed(&firsts(hosts))).count();
+        let missed = drawn.iter().filter(|hosts| is_missed(&alls(hosts))).count();
+        assert!(misses <= 11 && missed > 25, "{misses} and {missed} of 100");
     }
 
     /// 5 % of 200 are 10; three standard errors are 9.
@@ -294,17 +301,22 @@ mod tests {
                 |row: &str| row.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<String>>();
             let (cells, here) = (cells(row), cells(here));
             assert_eq!(cells[..3], here[..3]);
-            // No effect, group, difference, and the interval: 5 %, with three standard errors of 2000 runs.
+            // No effect, group, difference, and the interval: 5 %, with three standard errors of 1000 runs.
             for at in [3, 5, 6, 7] {
                 let share: f64 = cells[at].trim_end_matches(" %").parse().expect("a percentage");
-                assert!(share <= 6.5 || (at == 6 && cells[2] != "0 %"), "{row}");
+                assert!(share <= 7.0 || (at == 6 && cells[2] != "0 %"), "{row}");
             }
         }
+        let first = super::cells(&Fleet { hosts: 3, between: 0.0, noise: (0.03, 0.03) }, RUNS);
+        assert!(
+            rows[0].ends_with(&format!("| 0 % | {} |", first.join(" | "))),
+            "{first:?}: the page is stale"
+        );
     }
 
     #[test]
     fn the_table_is_rectangular() {
         let columns: Vec<usize> = table(2).lines().map(|line| line.matches('|').count()).collect();
-        assert!(columns.windows(2).all(|pair| pair[0] == pair[1]) && columns.len() == 18, "{columns:?}");
+        assert!(columns.windows(2).all(|pair| pair[0] == pair[1]) && columns.len() == 26, "{columns:?}");
     }
 }

@@ -31,6 +31,11 @@ fn twelve_hosts_are_the_example_of_the_page() {
     }
 }
 
+/// Its text on one line.
+fn joined(fleet: &Fleet) -> String {
+    plain(&fleet.text()).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn twelve_hosts_for_a_ticket() {
     insta::assert_snapshot!(markdown::fleet(&Fleet::new(&whole())));
@@ -47,11 +52,11 @@ fn one_harmful_host_and_one_guard() {
     records[5].analysis.as_mut().expect("analysed").verdict = Verdict::GuardTripped { reason };
     let fleet = fleet(records);
     assert!(fleet.has_trouble());
-    let text = plain(&fleet.text());
+    let text = joined(&fleet);
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
     assert!(at("Harm on web04: throughput -15") < at("Harm on web06: error rate 4.2 %"));
     assert!(at("Harm on web06") < at("on average over 11 hosts"), "{text}");
-    assert!(at("Do not keep it. It does harm on web04, web06: ") < at("Host "), "{text}");
+    assert!(at("Do not keep it. It does harm on web04, web06: ") < at("Host Change "), "{text}");
 }
 
 #[test]
@@ -87,7 +92,7 @@ fn the_latest_state_of_a_host_counts() {
 fn records_of_other_kinds_are_named() {
     let mut document = whole();
     document.parts.push(Part::Interference(Box::new(sample_interference::measured())));
-    let text = plain(&Fleet::new(&document).text()).replace("\n  ", " ");
+    let text = joined(&Fleet::new(&document));
     assert!(text.contains("1 record of other kinds"), "{text}");
     assert!(Fleet::new(&Document::default()).is_empty());
 }
