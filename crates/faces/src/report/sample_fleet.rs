@@ -15,7 +15,7 @@ use rxlab_trial::simulate::fleet::trial;
 pub(crate) fn on(host: &str, (kernel, driver): (&str, &str), seed: u64, effect: f64) -> TrialRecord {
     let mut record = trial(host, &Noise::white(0.03), seed, effect);
     record.name = "rps".to_owned();
-    record.change = vec![format!("rps {}/rx-0 = 2-7", if seed % 2 == 0 { "eth0" } else { "ens3" })];
+    record.change = vec![format!("rps {}/rx-0 = 2-7", if seed.is_multiple_of(2) { "eth0" } else { "ens3" })];
     record.host.kernel = kernel.to_owned();
     record.drivers = [driver.to_owned()].into();
     record.cpu_model = Some("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz".to_owned());

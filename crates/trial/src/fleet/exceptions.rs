@@ -88,7 +88,7 @@ pub(crate) fn find(hosts: &[Tried]) -> Vec<Exception> {
     for one in shown {
         let overlaps =
             |other: &&(Group, Contrast)| (0..hosts.len()).any(|host| one.0.has(host) && other.0.has(host));
-        if !kept.iter().any(|other| overlaps(other)) {
+        if !kept.iter().any(overlaps) {
             kept.push(one);
         }
     }
