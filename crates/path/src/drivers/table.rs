@@ -853,6 +853,28 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
+        // Not part of the kernel.
+        names: &["nvethernet"],
+        irqs: &[
+            // Of channels by number, which may begin anywhere.
+            irq("eth0.rx2", ".rx#", Order),
+            irq("eth0.tx2", ".tx#", NoQueue),
+            // Later devices: each serves the channels that the device tree gives it.
+            irq("eth0.vm0", ".vm#", Unclear),
+            irq("eth0.common_irq", ".common_irq", NoQueue),
+        ],
+        sources: &["ether_linux.c: ether_request_irqs, of NVIDIA (nvethernet)"],
+        ..UNKNOWN
+    },
+    Driver {
+        // One work queue brings the packets of all ports.
+        names: &["octeon_ethernet"],
+        portals: &["Ethernet"],
+        records_queue: false,
+        sources: &["../staging/octeon/ethernet-rx.c: cvm_oct_rx_initialize, cvm_oct_poll"],
+        ..UNKNOWN
+    },
+    Driver {
         // Not part of the kernel: all ports share the rings of one device.
         names: &["nss-dp"],
         // OpenWrt's versions have one queue, and no number.

@@ -199,6 +199,22 @@ const MACHINES: &[Machine] = &[
         &["46000000.ethernet-tx0", "46000000.ethernet-rx0", "46000000.ethernet-rx1", "46000000.ethernet"],
         &[41, 42],
     ),
+    // Of eight channels, two are in use.
+    on(
+        "platform/2490000.ethernet/net/eth0",
+        "nvethernet",
+        2,
+        &["eth0.common_irq", "eth0.rx2", "eth0.tx2", "eth0.rx3", "eth0.tx3"],
+        &[41, 43],
+    ),
+    on(
+        "platform/bus@0/6800000.ethernet/net/eth0",
+        "nvethernet",
+        4,
+        &["eth0.common_irq", "eth0.vm0", "eth0.vm1", "eth1.vm0"],
+        &[0, 0, 0, 0],
+    ),
+    on("platform/8001070000000.pip/net/eth0", "octeon_ethernet", 1, &["RML", "Ethernet"], &[0]),
     on("platform/soc/1f200000.ethernet/net/eth0", "xgene-enet", 1, &["eth0-rx-txc"], &[40]),
     on("platform/soc/ff0e0000.ethernet/net/eth0", "macb", 2, &["eth0, eth0"], &[40, 40]),
     // The second wakes the machine.

@@ -159,7 +159,9 @@ pub(super) fn names_device(action: &str, device: &Device<'_>) -> bool {
         let rest = action.strip_prefix(name);
         rest.is_some_and(|rest| rest.starts_with(['-', ':', ' ', '_']))
     };
+    let has_dot = || action.strip_prefix(device.nic).is_some_and(|rest| rest.starts_with('.'));
     device.is_own_name(action)
+        || has_dot()
         || device.platform().is_some_and(begins)
         || function.is_some_and(|function| has_word(action, function))
         || has_word(action, device.nic)
