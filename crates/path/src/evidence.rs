@@ -12,7 +12,9 @@ use loopback::brought;
 use rxlab_base::units::CpuMask;
 
 pub use loopback::{devices_account, loopback_share, may_be_lo, received, through_lo};
-pub use origin::{carrier, foreign, may_be_foreign, of_another_namespace, takes_unknown};
+pub use origin::{
+    ORIGIN, carrier, foreign, foreign_nic, may_be_foreign, of_another_namespace, takes_unknown,
+};
 pub use room::{Headroom, LINK, LinkUse, full_link, headroom, room};
 
 /// Packets/s from which an interface counts as carrying traffic. Below it, even at 10 us per packet,

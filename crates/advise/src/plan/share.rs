@@ -15,7 +15,7 @@ use crate::diagnose::EVEN_QUEUES;
 use rxlab_base::units::{CpuId, CpuMask, Fact};
 use rxlab_path::constraints::{is_stuck, slow};
 use rxlab_path::evidence::{
-    DROWNING, FULL, MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time,
+    DROWNING, FULL, MAX_PACKET_COST, TRAFFIC, foreign_nic, irq_cpus, queue_packets, receive_time,
 };
 use rxlab_path::model::{CpuRates, Holder, Irq, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::simulation::{all_irqs, is_to_come};
@@ -362,7 +362,7 @@ impl Machine<'_> {
         let masked = masks.fold(CpuMask::new(), |all, mask| all.union(mask));
         let times = self.rates.cpus.iter().map(|cpu| (cpu.cpu, receive_work(cpu)));
         times.filter(move |(cpu, time)| {
-            *time >= TAKEN && !masked.contains(*cpu) && foreign(self.model, self.rates, *cpu).is_some()
+            *time >= TAKEN && !masked.contains(*cpu) && foreign_nic(self.model, self.rates, *cpu).is_some()
         })
     }
 
@@ -490,7 +490,10 @@ impl Share<'_> {
             let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
             let rest: Vec<CpuId> = free.iter().copied().filter(|cpu| !what.contains(*cpu)).collect();
             // Neither its own other thread nor a full or slow CPU is of help to a queue while others are free.
-            let must = must || ([CORES, PROGRAMS, SLOW].contains(&name) && !rest.is_empty());
+            // A slow core is of help to a busy queue only.
+            let must = must
+                || ([CORES, PROGRAMS, SLOW].contains(&name) && !rest.is_empty())
+                || (name == SLOW && !group.iter().any(|unassigned| unassigned.is_busy));
             if rest.len() < free.len() && (must || rest.len() >= needed) {
                 free = rest;
                 without.push(name);

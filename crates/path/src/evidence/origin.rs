@@ -7,13 +7,13 @@ use rxlab_base::units::CpuId;
 
 /// Part of a CPU's packets that a queue must have to be where they come from: a tenth leaves room for packets that pass several
 /// interfaces (bridge, veth).
-const ORIGIN: f64 = 0.1;
+pub const ORIGIN: f64 = 0.1;
 
 /// The receive queue that brings a CPU its work: the busiest one of the interface whose interrupts bring most there, else the
 /// busiest queue of all (`lo` never). Queues whose interrupts are unknown count together: any of them may come here.
 pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a Nic, &'a RxQueue)> {
     let queues = || {
-        let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
+        let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback && !counts_again(model, nic));
         nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)))
             .filter(|(nic, queue)| queue_packets(nic, queue, rates) > 0.0)
     };
@@ -59,6 +59,14 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
     })
 }
 
+/// Links that count what the devices below them have received.
+const AGAIN: [&str; 6] = ["bridge", "bond", "team", "vlan", "macvlan", "ipvlan"];
+
+/// True for an interface whose packets come by devices below it.
+fn counts_again(model: &Model, nic: &Nic) -> bool {
+    nic.stack.kind.as_deref().is_some_and(|kind| AGAIN.contains(&kind)) && !model.carriers(nic).is_empty()
+}
+
 /// True if RPS or RFS may hand packets of a queue to this CPU.
 fn is_steered(model: &Model, queue: &RxQueue, cpu: CpuId) -> bool {
     let tables = [queue.rps_flow_cnt.known(), model.rps_sock_flow_entries.known()];
@@ -69,6 +77,20 @@ fn is_steered(model: &Model, queue: &RxQueue, cpu: CpuId) -> bool {
 /// The interrupt of a device that fires most on a CPU, with its rate there, if it fires often and belongs to no interface of
 /// the model: /proc/interrupts has those of every network namespace.
 pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
+    foreign_of(model, rates, cpu, |_| true)
+}
+
+/// The same for an interrupt with the name of a NIC's queue: those of disks are no interface's either.
+pub fn foreign_nic<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
+    foreign_of(model, rates, cpu, |irq| irq.action.split(", ").any(names_a_queue))
+}
+
+fn foreign_of<'a>(
+    model: &Model,
+    rates: &'a Rates,
+    cpu: CpuId,
+    counts: impl Fn(&IrqRates) -> bool,
+) -> Option<(&'a IrqRates, f64)> {
     let own = |irq: &IrqRates| {
         let mut others = model.nics.iter().flat_map(|nic| &nic.other_irqs);
         let mut devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
@@ -81,7 +103,7 @@ pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a I
     };
     // A device's interrupt goes to one CPU at a time: what fires on several is a timer, or the like.
     let is_device = |irq: &IrqRates| irq.per_cpu.values().filter(|rate| **rate >= TRAFFIC).count() == 1;
-    let often = often(rates, cpu).filter(|(irq, _)| is_device(irq) && !own(irq));
+    let often = often(rates, cpu).filter(|(irq, _)| counts(irq) && is_device(irq) && !own(irq));
     often.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
@@ -97,7 +119,7 @@ pub fn may_be_foreign(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
 /// The same for an interrupt that is a NIC's of another network namespace, as far as that can be inferred: it has the name of
 /// a queue's, and the interfaces here bring less than half of the CPU's packets.
 pub fn of_another_namespace<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
-    let found = foreign(model, rates, cpu)?;
+    let found = foreign_nic(model, rates, cpu)?;
     let may_come = |queue: &RxQueue| {
         let lands = irq_cpus(queue, model, rates);
         lands.is_empty() || lands.contains(cpu) || is_steered(model, queue, cpu)
@@ -109,7 +131,7 @@ pub fn of_another_namespace<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> 
         .map(|(nic, queue)| queue_packets(nic, queue, rates))
         .sum();
     let accounted = brought >= rates.cpu(cpu)?.packets / 2.0;
-    (!accounted && found.0.action.split(", ").any(names_a_queue)).then_some(found)
+    (!accounted).then_some(found)
 }
 
 /// True if packets of an unknown queue may come to a CPU: an interrupt that is not known to be a queue's fires often there, or

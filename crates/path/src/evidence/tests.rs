@@ -1,8 +1,8 @@
 //! Where packets come from, where interrupts land, and how much room is left.
 
 use super::{
-    adapts, carrier, devices_account, foreign, headroom, irq_cpus, loopback_share, may_be_foreign, may_be_lo,
-    queue_packets,
+    adapts, carrier, devices_account, foreign, foreign_nic, headroom, irq_cpus, loopback_share,
+    may_be_foreign, may_be_lo, queue_packets,
 };
 use crate::model::{Fact, IrqRates};
 use crate::sketch::Sketch;
@@ -134,6 +134,39 @@ fn the_carrier_is_of_the_interface_that_brings_most() {
     let (model, rates) = sketch.build();
     let found = carrier(&model, &rates, CpuId(0)).map(|(nic, queue)| (nic.name.as_str(), queue.index));
     assert_eq!(found, Some(("eth2", 1)));
+}
+
+/// A bridge counts what its members have received: it was said to bring the work, on the CPU that sends to it.
+#[test]
+fn a_bridge_of_devices_is_no_carrier() {
+    let bridge = |lower: &str| {
+        let host = Sketch::new(4).device("wan", &[0]).traffic("wan", 6e4).device("lan1", &[0]);
+        let host = host.traffic("lan1", 3.5e4).veth("br0").traffic("br0", 6.5e4).receives(0, 0.9, 9.5e4);
+        let host =
+            ["wan", "lan1"].into_iter().fold(host, |host, nic| host.edit(nic, |nic| nic.rx[0].irqs.clear()));
+        let (model, rates) = host
+            .edit("br0", |nic| {
+                nic.stack.kind = Some("bridge".to_owned());
+                nic.stack.lower = vec![lower.parse().expect("a name")];
+            })
+            .build();
+        carrier(&model, &rates, CpuId(0)).map(|(nic, _)| nic.name.to_string())
+    };
+    assert_eq!(bridge("lan1").as_deref(), Some("wan"));
+    assert_eq!(bridge("veth9").as_deref(), Some("br0"), "of containers");
+}
+
+/// Interrupts of disks are no interface's either.
+#[test]
+fn a_nic_elsewhere_has_the_name_of_a_queue() {
+    let named = |action: &str| {
+        let (model, mut rates) = Sketch::new(2).device("eth0", &[0]).build();
+        let per_cpu = [(CpuId(1), 4e3)].into();
+        rates.irqs.push(IrqRates { irq: IrqId(99), action: action.to_owned(), per_cpu });
+        (foreign(&model, &rates, CpuId(1)).is_some(), foreign_nic(&model, &rates, CpuId(1)).is_some())
+    };
+    assert_eq!((named("nvme0q1"), named("virtio0-request")), ((true, false), (true, false)));
+    assert_eq!((named("ahci, eth1-TxRx-0"), named("virtio9-input.0")), ((true, true), (true, true)));
 }
 
 /// None of ten queues has a tenth of the packets that all their masks bring there.
