@@ -251,7 +251,16 @@ fn irqs(model: &Model) -> impl Iterator<Item = &Irq> {
 /// Interrupts that their controller cannot move: the kernel never noted a CPU for them. It complains about controllers that move an
 /// interrupt without a note (`irq_validate_effective_affinity`).
 fn immovable(model: &Model) -> impl Iterator<Item = &Irq> {
-    irqs(model).filter(|irq| irq.effective.known().is_some_and(CpuMask::is_empty))
+    irqs(model).filter(|irq| has_no_cpu(irq))
+}
+
+fn has_no_cpu(irq: &Irq) -> bool {
+    irq.effective.known().is_some_and(CpuMask::is_empty)
+}
+
+/// True if an interrupt of an interface can be moved, as far as is known.
+pub fn is_movable(nic: &Nic, irq: &Irq) -> bool {
+    !has_no_cpu(irq) && !nic.driver_facts().pins_irqs
 }
 
 /// True if an interrupt was sent elsewhere and stays where it is although it fires.

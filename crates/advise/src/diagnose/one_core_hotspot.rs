@@ -388,7 +388,16 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
     if rates.cpu(cpu).is_some_and(by_threads) {
         let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its \
                    thread runs, and a thread uses at most one CPU";
-        return (why.into(), "more queues, each with its own thread on its own CPU".into(), &[]);
+        // Steering is not simulated for threads.
+        let remedy = match nic.rx.len() {
+            1 => format!(
+                "{} has one queue, so one thread: RPS may hand the rest of its work to other CPUs; try it by hand, its effect on \
+                 threads is not predicted",
+                nic.name
+            ),
+            _ => "more queues, each with its own thread on its own CPU".to_owned(),
+        };
+        return (why.into(), remedy, &[]);
     }
     let (name, index) = (&nic.name, queue.index);
     let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty());

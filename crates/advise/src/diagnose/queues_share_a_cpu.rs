@@ -8,6 +8,7 @@ use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
+use rxlab_path::constraints::is_movable;
 use rxlab_path::evidence::busy;
 use rxlab_path::model::{Model, Rates};
 
@@ -39,9 +40,9 @@ pub(super) const RULE: Rule = Rule {
             percent(EVENER)
         )
     },
-    silent: "every CPU of the node has its share of busy queues, the CPU has time to spare, all but one of its \
-             queues bring hardly any packets, or the other CPUs are busy with processes that are kept apart \
-             from interrupts",
+    silent: "no interrupt of these queues can be moved, every CPU of the node has its share of busy queues, \
+             the CPU has time to spare, all but one of its queues bring hardly any packets, or the other CPUs \
+             are busy with processes that are kept apart from interrupts",
     evidence: "the queues and their traffic, the CPU's time in interrupts and softirq, the CPUs with room",
     cause: "Interrupts were placed by hand, by a driver that starts at the same CPU for each device, or were \
             not moved when queues were added.",
@@ -116,7 +117,9 @@ pub(crate) fn crowds<'a>(model: &'a Model, rates: &Rates) -> Vec<Crowd<'a>> {
 
 /// The crowds of which a queue can move to another CPU.
 pub(super) fn movable<'a>(model: &'a Model, rates: &Rates) -> impl Iterator<Item = Crowd<'a>> {
-    crowds(model, rates).into_iter().filter(|crowd| !crowd.room().is_empty())
+    let can_move = |queue: &Loaded<'_>| queue.queue.irqs.iter().any(|irq| is_movable(queue.nic, irq));
+    let crowds = crowds(model, rates).into_iter();
+    crowds.filter(move |crowd| !crowd.room().is_empty() && crowd.queues.iter().any(can_move))
 }
 
 /// An interface, and after it the others that have queues in its crowds.
@@ -198,6 +201,8 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>, alike: &CpuMask) -> Finding {
 mod tests {
     use super::RULE;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use rxlab_base::units::CpuMask;
+    use rxlab_path::model::Fact;
 
     fn host(softirq: f64) -> Sketch {
         let sketch = Sketch::new(4).device("eth0", &[0, 0, 1]).queue_traffic("eth0", &[3e4; 3]);
@@ -211,6 +216,19 @@ mod tests {
         let sketch = Sketch::new(16).device("eth0", &queues).queue_traffic("eth0", &[1e5; 8]);
         let found = sketch.all_receive("0-3", 0.7, 2e5).finding(&RULE);
         assert_eq!(found.title, "CPUs 0-3 each handle the interrupts of 2 busy queues");
+    }
+
+    /// The remedy was to move them: their controller moves none.
+    #[test]
+    fn interrupts_that_cannot_be_moved() {
+        let fixed = |queues: usize| {
+            host(0.7).edit("eth0", |nic| {
+                let irqs = nic.rx.iter_mut().take(queues).flat_map(|queue| &mut queue.irqs);
+                irqs.for_each(|irq| irq.effective = Fact::Known(CpuMask::new()));
+            })
+        };
+        fixed(2).silent(&RULE, "neither of CPU 0");
+        assert_eq!(fixed(1).findings(&RULE).len(), 1, "one can");
     }
 
     #[test]

@@ -334,6 +334,17 @@ fn a_timer_is_no_device_of_another_namespace() {
     assert!(!words.contains("IRQ 11") && !words.contains("another network namespace"), "{words}");
 }
 
+/// Field machine mt7621-napi-thread: more queues were advised to a device that has one.
+#[test]
+fn one_queue_has_one_thread() {
+    let remedy = |irqs: &[u32]| {
+        let sketch = Sketch::new(4).device("eth0", irqs).traffic("eth0", 8.5e4).receives(2, 0.02, 8.5e4);
+        sketch.polls(2, 0.93).finding(&RULE).remedy
+    };
+    assert!(remedy(&[2]).starts_with("eth0 has one queue, so one thread: RPS may hand"), "{}", remedy(&[2]));
+    assert!(remedy(&[2, 2]).starts_with("more queues"), "{}", remedy(&[2, 2]));
+}
+
 /// Field machine mt7996-napi-threads: more queues were advised.
 #[test]
 fn threads_that_share_a_cpu_are_unpinned() {
@@ -348,5 +359,5 @@ fn threads_that_share_a_cpu_are_unpinned() {
         found.remedy,
         "let them run on other CPUs too, or each on one of its own: taskset -pc 0-3 PID, for PID 61, 62, 63"
     );
-    assert!(host(&[61]).finding(&RULE).remedy.starts_with("more queues"), "one has a CPU of its own");
+    assert!(host(&[61]).finding(&RULE).remedy.starts_with("eth0 has one queue"), "one has a CPU of its own");
 }
