@@ -321,11 +321,6 @@ pub(crate) fn is_about_a_hot_cpu(finding: &Finding) -> bool {
     HOT.iter().any(|rule| rule.id == finding.id)
 }
 
-/// True if a finding is about the node of an interface's interrupts: a plan that does not move these can only make it matter.
-pub(crate) fn is_about_the_node(finding: &Finding) -> bool {
-    finding.id == irq_on_wrong_node::RULE.id
-}
-
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].
 pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.findings(model, rates)).collect();

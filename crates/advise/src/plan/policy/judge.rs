@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{Drafted, Options, Policy, Variable};
-use crate::diagnose::{about_placement, is_about_the_node};
+use crate::diagnose::about_placement;
 use crate::plan::expected::{Work, hottest};
 use crate::plan::reason::Reason;
 use crate::plan::share::{HIGH_LOAD, Machine, receive_work};
@@ -205,15 +205,8 @@ impl<'a> Judge<'a> {
         {
             return Some(format!("CPU {cpu} would have no less receive work"));
         }
-        let moves = |nic: &NicName| {
-            let sets = |planned: &PlannedSetting| planned.set.target.nic() == Some(nic);
-            drafted.settings.iter().any(|planned| sets(planned) && planned.set.knob != "rps")
-        };
-        let [before, then] = [(model, rates), (&after, &then)].map(|(model, rates)| {
-            let mut findings = about_placement(model, rates);
-            findings.retain(|finding| !is_about_the_node(finding) || finding.nic.as_ref().is_some_and(moves));
-            findings
-        });
+        let [before, then] =
+            [(model, rates), (&after, &then)].map(|(model, rates)| about_placement(model, rates));
         // One may take the place of another: of several crowded CPUs, the worst is named.
         let is_more = then.len() > before.len();
         let mut new = then.into_iter().filter(|finding| before.iter().all(|old| old.title != finding.title));
