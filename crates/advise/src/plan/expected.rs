@@ -305,7 +305,8 @@ impl Change {
 }
 
 /// Shares out the packets of devices that count none by queue, so that they explain best how many go up the stack on each
-/// CPU. Queues whose CPUs are the same keep the same number. Not with RFS, which sends packets to other CPUs.
+/// CPU. Queues whose CPUs are the same keep the same number. Not with RFS, which sends packets to other CPUs. What interrupts of
+/// other network namespaces bring explains the rest of what comes to their CPUs.
 ///
 /// Only simulations use it: what it tells apart is lost once interrupts share a CPU, and the next plan would differ.
 fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part>]) {
@@ -317,8 +318,18 @@ fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part
         uncounted.remove(&source.nic);
     }
     let measured = by_cpu(rates, |cpu| cpu.packets);
+    let all: f64 = sources.iter().map(|source| source.packets).sum();
+    let surplus = (measured.iter().sum::<f64>() - all).max(0.0);
+    let cpus = foreign_cpus(model, rates);
+    let mut strangers: Vec<(usize, f64)> =
+        cpus.iter().map(|cpu| (cpu.0 as usize, surplus / cpus.len() as f64)).collect();
+    strangers.retain(|(at, _)| *at < measured.len());
     for _ in 0..CORRECTIONS {
-        let explained = sums(sources, parts, &measured, |source, part| source.packets * part.packets);
+        let mut explained = sums(sources, parts, &measured, |source, part| source.packets * part.packets);
+        strangers.iter().for_each(|(at, packets)| explained[*at] += packets);
+        for (at, packets) in &mut strangers {
+            *packets *= measured[*at] / explained[*at].max(f64::MIN_POSITIVE);
+        }
         let mut of_nics: BTreeMap<usize, f64> = BTreeMap::new();
         let mut before = Vec::new();
         let of_nic = |source: &Source| uncounted.contains(&source.nic);
@@ -374,9 +385,6 @@ fn off(parts: &[Part], measured: &[f64], sums: &[f64], value: impl Fn(&Part) -> 
 
 /// Work that interrupts of other network namespaces bring, and that never moves: what else goes up the stack on their CPUs.
 fn foreign(model: &Model, rates: &Rates, sources: &[Source], parts: &[Vec<Part>]) -> Vec<Source> {
-    let own: BTreeSet<IrqId> = model.nics.iter().flat_map(simulation::all_irqs).collect();
-    let others = rates.irqs.iter().filter(|irq| !own.contains(&irq.irq)).flat_map(|irq| &irq.per_cpu);
-    let cpus: CpuMask = others.filter(|(_, rate)| **rate >= TRAFFIC).map(|(cpu, _)| *cpu).collect();
     let measured = by_cpu(rates, |cpu| cpu.packets);
     let own = sums(sources, parts, &measured, |source, part| source.packets * part.packets);
     let rest = |home: CpuId| {
@@ -384,7 +392,14 @@ fn foreign(model: &Model, rates: &Rates, sources: &[Source], parts: &[Vec<Part>]
         let path = Path { home: Some(home), mask: CpuMask::new() };
         Some(Source { nic: usize::MAX, queue: 0, path, packets, time: 0.0 })
     };
-    cpus.iter().filter_map(rest).collect()
+    foreign_cpus(model, rates).iter().filter_map(rest).collect()
+}
+
+/// CPUs where interrupts of no interface here fire.
+fn foreign_cpus(model: &Model, rates: &Rates) -> CpuMask {
+    let own: BTreeSet<IrqId> = model.nics.iter().flat_map(simulation::all_irqs).collect();
+    let others = rates.irqs.iter().filter(|irq| !own.contains(&irq.irq)).flat_map(|irq| &irq.per_cpu);
+    others.filter(|(_, rate)| **rate >= TRAFFIC).map(|(cpu, _)| *cpu).collect()
 }
 
 /// Interrupts of a device that fire, but are not known to be a queue's; none if its queues' are known.
@@ -516,6 +531,16 @@ mod tests {
         after.nics[0].rx.iter_mut().for_each(|queue| queue.rps_cpus = Fact::Known(cpus("")));
         let then = carried(&model, &rates, &after);
         assert!(then.cpus[1].softirq > 4.0 * then.cpus[0].softirq, "{then:?}");
+    }
+
+    /// A queue that nothing counts had the packets of an interrupt of another namespace, and took their work along.
+    #[test]
+    fn packets_of_another_namespace_are_no_queue_s() {
+        let sketch = Sketch::new(3).device("eth0", &[0, 1]).traffic("eth0", 4e4).receives(0, 0.1, 1e4);
+        let (model, mut rates) = sketch.receives(1, 0.9, 9e4).build();
+        let per_cpu = [(CpuId(1), 1e4)].into();
+        rates.irqs.push(IrqRates { irq: IrqId(99), action: "eno1".to_owned(), per_cpu });
+        assert_eq!(times(&carried(&model, &rates, &send(&model, 1, "2"))), [100, 600, 305], "3e4 of 9e4");
     }
 
     /// Packets once came to the busiest CPU if it was not known where, and took its work along.

@@ -20,8 +20,9 @@ use crate::diagnose::{Finding, before_steering, one_outer_flow, processing};
 use crate::family::PlanName;
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
+use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{
-    TRAFFIC, by_threads, carrier, devices_account, foreign, irq_cpus, may_be_foreign, nic_irq_cpus,
+    ORIGIN, TRAFFIC, by_threads, carrier, devices_account, foreign, irq_cpus, may_be_foreign, nic_irq_cpus,
     queue_packets, receive_time,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
@@ -214,7 +215,8 @@ fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
     // Reversed, so that the first of equals wins.
     let most = devices.map(|nic| (nic, brings(nic))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
     let is_ours = || devices_account(model, rates) || !may_be_foreign(model, rates, hot);
-    most.filter(|(_, packets)| *packets > 0.0 && is_ours()).map(|(nic, _)| nic)
+    let least = rates.cpu(hot).map_or(0.0, |cpu| cpu.packets * ORIGIN);
+    most.filter(|(_, packets)| *packets > 0.0 && *packets >= least && is_ours()).map(|(nic, _)| nic)
 }
 
 /// Of these, the one that receives most.
@@ -257,6 +259,10 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     let left_out = left_out.unwrap_or(&hottest);
     let mut anywhere = usable.difference(left_out);
     let mut why = somewhere(nic, left_out, anywhere.len() > width);
+    let fast = anywhere.difference(&slow(machine.model));
+    if !fast.is_empty() && fast != anywhere {
+        (anywhere, why) = (fast, why + ", and without slow cores");
+    }
     // Few CPUs may be better than all of them.
     if let Some(best) = best(machine.model, machine.rates, nic).filter(|best| best.len() <= width) {
         anywhere = best;

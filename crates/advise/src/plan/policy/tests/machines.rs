@@ -423,6 +423,63 @@ fn what_leaves_a_node_goes_to_fast_cores_first() {
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 3"]);
 }
 
+/// The interrupts of a disk were taken for those of an interface elsewhere: a queue had to leave their CPUs, one after the other.
+#[test]
+fn interrupts_of_disks_keep_no_queue_away() {
+    let disk = |action: &str, cpu: u32| IrqRates {
+        irq: IrqId(900 + cpu),
+        action: action.to_owned(),
+        per_cpu: [(CpuId(cpu), 4e3)].into(),
+    };
+    let moved = |action: &str| {
+        let host = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[9e4, 1.1e5]);
+        let host = host.receives(0, 0.55, 9e4).receives(1, 0.7, 1.1e5);
+        let host = host.measured(|rates| rates.irqs.extend((0..8).map(|cpu| disk(action, cpu))));
+        only(&plan_of(Policy::Spread, &host.build()), "irq_affinity")
+    };
+    assert_eq!(moved("virtio0-request"), [""; 0]);
+    assert_eq!(moved("nvme0q1"), [""; 0]);
+    assert_ne!(moved("eth7-TxRx-1"), [""; 0]);
+}
+
+/// A quiet interface whose interrupts are unknown was taken for the one that fills a CPU.
+#[test]
+fn few_packets_from_an_unknown_cpu_fill_none() {
+    let host = Sketch::new(4)
+        .device("eth0", &[0])
+        .traffic("eth0", 8.5e4)
+        .device("wlan0", &[1])
+        .traffic("wlan0", 100.0);
+    let host = host.edit("wlan0", |nic| nic.rx[0].irqs.clear()).receives(2, 0.95, 8.5e4);
+    let plan = plan_of(Policy::Spread, &host.build());
+    assert!(texts(&plan).iter().all(|set| !set.contains("wlan0")), "{plan:?}");
+}
+
+/// Four fast CPUs that take the interrupts, and four slow ones: at 6 % of the fast ones' time, packets went to the slow ones.
+#[test]
+fn slow_cores_help_busy_queues_only() {
+    let masks = |time: f64, packets: f64| {
+        let host = Sketch::new(8).device("eth0", &[4, 5, 6, 7]).queue_traffic("eth0", &[packets; 4]);
+        let host = host.each("4-7", |host, cpu| host.receives(cpu, time, packets)).tune(|model| {
+            model.cpus.iter_mut().for_each(|cpu| cpu.capacity = Some(if cpu.id.0 < 4 { 405 } else { 1024 }));
+        });
+        only(&plan_of(Policy::NumaLocal, &host.build()), "rps").len()
+    };
+    assert_eq!((masks(0.06, 1.5e4), masks(0.9, 2e5)), (0, 4));
+}
+
+/// The interrupt of a USB host that is not known to be the interface's: the mask had the slow cores as well.
+#[test]
+fn packets_from_an_unknown_cpu_go_to_fast_cores() {
+    let host = Sketch::new(8).device("eth0", &[7]).traffic("eth0", 6e4).receives(7, 0.6, 6e4);
+    let host = host.edit("eth0", |nic| nic.rx[0].irqs.clear()).tune(|model| {
+        model.cpus.iter_mut().for_each(|cpu| cpu.capacity = Some(if cpu.id.0 < 4 { 414 } else { 1024 }));
+    });
+    let plan = plan_of(Policy::Spread, &host.build());
+    assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 4-6"]);
+    assert!(plan.settings[0].why.ends_with(", and without slow cores"), "{plan:?}");
+}
+
 /// A quiet interface on the wrong node is no reason to leave the hot one alone.
 #[test]
 fn masks_may_make_it_matter_where_another_interface_is() {
