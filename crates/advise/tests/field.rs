@@ -25,7 +25,7 @@ type Device = (&'static str, u32, Irq);
 const UNKNOWN: Irq = |_| None;
 
 /// The devices of each machine.
-const MACHINES: [(&str, &[Device]); 47] = [
+const MACHINES: [(&str, &[Device]); 73] = [
     ("al-eth", &[("eth1", 4, |rx| Some(199 + rx))]),
     ("am65-cpsw", &[("eth0", 1, |_| Some(279))]),
     ("am65-cpsw-interface-name", &[("eth0", 1, |_| Some(279))]),
@@ -91,6 +91,62 @@ const MACHINES: [(&str, &[Device]); 47] = [
     ("xen-3.10-ixgbevf", &[("eth0", 2, |rx| Some(100 + rx))]),
     ("xen-3.10-ixgbevf-8cpu", &[("eth0", 2, |rx| Some(100 + rx))]),
     ("xen-ixgbevf", &[("eth0", 2, |rx| Some(100 + rx))]),
+    ("aliyun-two-enis", &[("eth0", 1, |_| Some(29)), ("eth1", 1, |_| Some(32))]),
+    // Before 4.6 both interfaces' interrupts had the name of the driver.
+    (
+        "armada-xp-mvneta",
+        &[("eth0", 1, UNKNOWN), ("eth1", 1, UNKNOWN), ("wlan0", 1, UNKNOWN), ("wlan1", 1, UNKNOWN)],
+    ),
+    ("asahi-atlantic", &[("enp3s0", 8, |rx| Some(80 + rx))]),
+    ("bnx2-interrupts", &[("eth0", 5, |rx| Some(70 + rx))]),
+    (
+        "cm4-igb-4port",
+        &[
+            ("eth0", 1, UNKNOWN),
+            ("eth1", 1, |_| Some(54)),
+            ("eth2", 1, |_| Some(55)),
+            ("eth3", 1, |_| Some(56)),
+            ("eth4", 1, |_| Some(57)),
+        ],
+    ),
+    ("ena-8queue-64cpu", &[("eth0", 8, |rx| Some(131 + rx))]),
+    ("idpf-224cpu", &[("enp54s0", 16, |rx| Some(101 + rx))]),
+    ("igb-all-on-cpu0", &[("eth0", 8, |rx| Some(27 + rx))]),
+    // Every second receive ring is in use. The ports of the switch have none of their own.
+    ("ipq4019-ipqess", &[("eth0", 4, |rx| Some(85 + 2 * rx)), ("phy0-ap0", 1, UNKNOWN)]),
+    (
+        "ipq8065-gmac",
+        &[
+            ("eth0", 1, |_| Some(30)),
+            ("eth1", 1, |_| Some(31)),
+            ("wlan0", 1, |_| Some(46)),
+            ("wlan1", 1, |_| Some(47)),
+        ],
+    ),
+    // One receive ring for all ports; ath11k does not say which of its interrupts brings what.
+    ("ipq8074-edma", &[("wan", 1, UNKNOWN), ("lan1", 1, UNKNOWN), ("phy1-ap0", 1, UNKNOWN)]),
+    ("joyent-two-virtio", &[("eth0", 1, |_| Some(25)), ("eth1", 1, |_| Some(28))]),
+    ("kata-hotplug", &[("eth0", 4, |rx| Some(39 + 2 * rx))]),
+    ("lantiq-xrx200", &[("eth0", 1, UNKNOWN), ("phy0-ap0", 1, UNKNOWN)]),
+    ("mt7621-napi-thread", &[("eth0", 1, |_| Some(22)), ("phy0-ap0", 1, UNKNOWN)]),
+    // Two MACs of one device: the second interrupt receives for both.
+    ("mt7986-two-macs", &[("eth0", 1, |_| Some(131)), ("eth1", 1, |_| Some(131))]),
+    ("oci-virtio", &[("ens3", 2, |rx| Some(61 + 2 * rx))]),
+    // One work queue brings the packets of all ports.
+    ("octeon-pow", &[("eth0", 1, UNKNOWN), ("eth1", 1, UNKNOWN), ("eth2", 1, UNKNOWN)]),
+    // The device tree gives each of four interrupts some of the eight channels.
+    ("orin-nvethernet", &[("eth0", 8, UNKNOWN)]),
+    ("r8169-renamed", &[("net0", 1, |_| Some(125)), ("lan0", 1, |_| Some(126)), ("wlp1s0", 1, UNKNOWN)]),
+    ("rk3399-gmac", &[("eth0", 1, |_| Some(24))]),
+    ("rk3576-r8125", &[("eth1", 1, |_| Some(95)), ("eth0", 1, |_| Some(96))]),
+    (
+        "rk3588-two-r8125",
+        &[("eth1", 1, |_| Some(140)), ("eth2", 1, |_| Some(180)), ("eth0", 1, |_| Some(68))],
+    ),
+    ("rp1-macb", &[("eth0", 1, |_| Some(106))]),
+    ("s390-qeth", &[("encf5f0", 1, UNKNOWN)]),
+    // On the bus of its host's fast ports, which has no interrupt of its own.
+    ("xu4-usb", &[("eth0", 1, UNKNOWN)]),
 ];
 
 /// Words of the doctor's report about a machine, and words that must not be there.
@@ -182,7 +238,8 @@ const LOSING: [(&str, &str, &str); 4] = [
 ];
 
 /// Losses of devices, most under names of the drivers' own, which no counter of the interface has.
-const LOST_BY_DEVICES: [(&str, &str); 6] = [
+const LOST_BY_DEVICES: [(&str, &str); 7] = [
+    ("asahi-atlantic", "18,000 drops/s"),
     ("be2net-default-queue", "1,500 drops/s"),
     ("dpaa2-portals", "2,000 drops/s"),
     ("e1000-one-line", "800 drops/s"),
@@ -288,6 +345,20 @@ const PLANS: &[Planned] = &[
         &["rps veth00000000/rx-1 = 0-1,32-33", "rps veth00000000/rx-7 = 0-1,32-33"],
         &["rps veth00000000/rx-0"],
     ),
+    // Interrupts of the disk are no reason to move those of the NIC, nor to move them twice.
+    ("oci-virtio", "spread", &["rps ens3/rx-0 = 2-4", "rps ens3/rx-1 = 5-7"], &["irq_affinity"]),
+    // Behind a controller that moves none.
+    ("cm4-igb-4port", "numa-local", &["rps eth1/rx-0 = 1-3"], &["irq_affinity"]),
+    ("rp1-macb", "numa-local", &["rps eth0/rx-0 = 1-3"], &["irq_affinity"]),
+    // Only the fast cores.
+    ("rk3576-r8125", "doctor", &["rps eth0/rx-0 = 4-7"], &["irq_affinity"]),
+    ("xu4-usb", "doctor", &["rps eth0/rx-0 = 4-6"], &["irq_affinity"]),
+    ("asahi-atlantic", "numa-local", &[], &["rps"]),
+    // The CPU is full, but not of the packets of the radio.
+    ("mt7621-napi-thread", "spread", &[], &["rps", "rfs"]),
+    ("ipq8074-edma", "doctor", &["rps wan/rx-0 = 1-3"], &["rps br-lan"]),
+    // One interrupt of two interfaces: sent once.
+    ("mt7986-two-macs", "isolate", &["irq_affinity eth0/rx-0 = 3"], &["irq_affinity eth1"]),
     (
         "azure-mlx5-vf",
         "numa-local",

@@ -47,7 +47,7 @@ const fn machine(
 
 const ELSEWHERE: &str = "another network namespace";
 
-const MACHINES: [Machine; 47] = [
+const MACHINES: [Machine; 73] = [
     machine("al-eth", &["199"], "CPU 0 is full", Some(("spread.irq", "eth1")), &[ELSEWHERE]),
     machine("am65-cpsw", &["279"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
     machine("am65-cpsw-interface-name", &["279"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
@@ -185,6 +185,44 @@ const MACHINES: [Machine; 47] = [
     machine("xen-3.10-ixgbevf", &["100"], "CPU 0 is full", Some(("rps", "eth0")), &["will spread it"]),
     machine("xen-3.10-ixgbevf-8cpu", &["100"], "CPU 0 is full", Some(("rps", "eth0")), &["will spread it"]),
     machine("xen-ixgbevf", &["100"], "CPU 0 is full", Some(("rps", "eth0")), &["will spread it"]),
+    machine("aliyun-two-enis", &["32"], "CPU 4 is full", Some(("rps", "eth1")), &[ELSEWHERE]),
+    machine("armada-xp-mvneta", &["eth1"], "CPU 0 is full", Some(("rps", "eth1")), &[ELSEWHERE]),
+    machine("asahi-atlantic", &["80"], "enp3s0 drops 18,000 packets/s", None, &["no drops"]),
+    machine("bnx2-interrupts", &["70"], "", None, &["interrupt-rate"]),
+    machine(
+        "cm4-igb-4port",
+        &["54"],
+        "CPU 0 is full",
+        Some(("rps", "eth1")),
+        &["move the interrupts", "queues-share-a-cpu"],
+    ),
+    machine("ena-8queue-64cpu", &["131"], "CPU 0 is full", Some(("spread.irq", "eth0")), &[ELSEWHERE]),
+    machine(
+        "idpf-224cpu",
+        &["101"],
+        "enp54s0 is on node 0, its interrupts land on node 1",
+        Some(("numa-local.irq", "enp54s0")),
+        &[],
+    ),
+    machine("igb-all-on-cpu0", &["27"], "CPU 0 is full", Some(("spread.irq", "eth0")), &[]),
+    machine("ipq4019-ipqess", &["85"], "CPU 0 does 94 %", Some(("spread.irq", "eth0")), &[ELSEWHERE]),
+    machine("ipq8065-gmac", &["30"], "CPU 0 is full", Some(("spread.irq", "eth0")), &[ELSEWHERE]),
+    machine("ipq8074-edma", &["wan"], "CPU 0 is full", Some(("rps", "wan")), &[ELSEWHERE, "br-lan has no"]),
+    machine("joyent-two-virtio", &["25"], "CPU 1 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
+    machine("kata-hotplug", &["39"], "CPU 3 spends 85 %", Some(("rps", "eth0")), &[]),
+    machine("lantiq-xrx200", &["eth0"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
+    machine("mt7621-napi-thread", &["22"], "CPU 2 is full", None, &[ELSEWHERE, "phy0-ap0/rx-0 ="]),
+    machine("mt7986-two-macs", &["131"], "CPU 0 is full", Some(("rps", "eth1")), &[ELSEWHERE]),
+    machine("oci-virtio", &["61"], "CPU 1 does 51 %", Some(("rps", "ens3")), &[ELSEWHERE, "a NIC's"]),
+    machine("octeon-pow", &["eth0"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
+    machine("orin-nvethernet", &["eth0"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
+    machine("r8169-renamed", &["125"], "CPU 1 is full", Some(("rps", "net0")), &[ELSEWHERE]),
+    machine("rk3399-gmac", &["24"], "CPU 0 is full", Some(("rps", "eth0")), &[]),
+    machine("rk3576-r8125", &["95"], "CPU 0 is full", Some(("rps", "eth0")), &["queues-share-a-cpu"]),
+    machine("rk3588-two-r8125", &["140"], "CPU 2 spends 90 %", Some(("rps", "eth1")), &[]),
+    machine("rp1-macb", &["106"], "CPU 0 is full", Some(("rps", "eth0")), &[]),
+    machine("s390-qeth", &["encf5f0"], "CPU 2 is full", Some(("rps", "encf5f0")), &[ELSEWHERE]),
+    machine("xu4-usb", &["eth0"], "CPU 7 does 80 %", Some(("rps", "eth0")), &[ELSEWHERE]),
 ];
 
 fn folder() -> PathBuf {
