@@ -29,6 +29,8 @@ const ROOM: f64 = 0.5;
 const FULL: f64 = 0.9;
 /// Error of times that are counted in ticks.
 const ROUNDED: f64 = 0.01;
+/// Plans after which none is left, besides one for each interface.
+const TURNS: usize = 3;
 /// Factor by which a CPU may get busier than today's busiest where RPS is switched off: a plan attributes the receive
 /// time of a CPU to queues by an estimate.
 const SLACK: f64 = 1.2;
@@ -67,7 +69,7 @@ pub(crate) fn check(
     let names = plan.settings.iter().filter_map(|planned| planned.set.target.nic());
     let says = |text: &str| plan.notes.iter().any(|note| note.contains(text));
     let bond = truth.uppers.iter().find(|upper| says(&format!("{} is a bond on ", upper.name)));
-    let mut request = request.clone();
+    let (asked, mut request) = (request, request.clone());
     if request.policy == Policy::Spread && request.options.nics.is_empty() {
         let bond = bond.and_then(|bond| bond.name.parse().ok()).map(|bond| vec![bond]);
         request.options.nics = bond.unwrap_or_else(|| names.cloned().collect());
@@ -91,8 +93,25 @@ pub(crate) fn check(
         let texts = format!("{said}and then\n{}", texts(&again));
         return Err(of(Property::Settles)(format!("not idempotent:\n{texts}")));
     }
-    avoidable(findings, &then, request, &plan)
-        .map_err(|why| of(Property::Avoids)(format!("{why} with\n{said}")))
+    avoidable(findings, &then, request).map_err(|why| of(Property::Avoids)(format!("{why} with\n{said}")))?;
+    ends(after, asked, &plan).map_err(|why| of(Property::Settles)(format!("{why} after\n{said}")))
+}
+
+/// Plans that are asked for as the first one was, one after the other, end, and none sets what an earlier one has set already.
+fn ends(mut truth: Truth, request: &Request, first: &Plan) -> Result<(), String> {
+    let set = |plan: &Plan| plan.settings.iter().map(|planned| planned.set.to_string()).collect::<Vec<_>>();
+    let mut before: BTreeSet<String> = set(first).into_iter().collect();
+    for _ in 0..truth.nics.len() + truth.uppers.len() + truth.veths.len() + TURNS {
+        let plan = plan(&look(&truth)?, request);
+        if plan.settings.is_empty() {
+            return Ok(());
+        }
+        if let Some(again) = set(&plan).into_iter().find(|set| !before.insert(set.clone())) {
+            return Err(format!("{again} comes again"));
+        }
+        truth = follow(&truth, plan.settings.iter().map(|planned| &planned.set));
+    }
+    Err("plans do not end".to_owned())
 }
 
 fn plan(seen: &Seen, request: &Request) -> Plan {
@@ -195,9 +214,9 @@ fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Resul
         let fixed = truth.nics.iter().filter(|nic| nic.is_fixed);
         fixed.flat_map(|nic| &nic.irqs).any(|own| own.number == irq.number)
     };
-    // Only apart, which gives each interrupt a CPU of its own, prefers a slow one to one that takes another interrupt.
+    // What leaves a CPU at any cost goes to a slow one rather than to one that takes another interrupt.
     let after = (request.policy == Policy::Spread).then(|| follow(truth, settings.iter().copied()));
-    let taken: CpuMask = after.iter().flat_map(|after| after.nics.iter().flat_map(homes)).collect();
+    let others: CpuMask = after.iter().flat_map(|after| after.nics.iter().flat_map(homes)).collect();
     for set in settings {
         let Some(nic) = set.target.nic().and_then(|name| truth.nic(name.as_str())) else { continue };
         let goes = set_of(&set.value).unwrap_or_default();
@@ -218,6 +237,8 @@ fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Resul
                 let near = node.map(|cpu| truth.of_node(cpu.node)).unwrap_or_default();
                 let free = |cpu: &CpuId| truth.cpus.iter().any(|one| one.id == *cpu && one.program < FULL);
                 let may = truth.usable().difference(&request.options.isolated);
+                let is_isolated = lands.difference(&request.options.isolated).is_empty();
+                let taken = if is_isolated { others.clone() } else { CpuMask::new() };
                 let fast =
                     may.intersection(&near).difference(&slow).difference(&truth.full).difference(&taken);
                 let some_fast = has_fast && fast.iter().any(|cpu| free(&cpu));
@@ -502,15 +523,9 @@ const ABOUT_VALUES: [&str; 8] = [
     "xps-mismatch",
 ];
 
-fn avoidable(before: &[Finding], then: &Seen, request: &Request, plan: &Plan) -> Result<(), String> {
-    let moves = |finding: &Finding| {
-        let mut settings = plan.settings.iter().filter(|planned| planned.set.knob != "rps");
-        settings.any(|planned| planned.set.target.nic() == finding.nic.as_ref())
-    };
+fn avoidable(before: &[Finding], then: &Seen, request: &Request) -> Result<(), String> {
     let about = |findings: &[Finding]| -> Vec<String> {
         let about = findings.iter().filter(|finding| ABOUT_VALUES.contains(&finding.id.as_str()));
-        // Of interrupts that stay where they were, only the load of their CPUs is new.
-        let about = about.filter(|finding| finding.id != "irq-on-wrong-node" || moves(finding));
         about.map(|finding| format!("{}: {}", finding.id, finding.title)).collect()
     };
     let (was, is) = (about(before), about(&doctor(&then.model, &then.rates, "").findings));
