@@ -353,7 +353,10 @@ pub(crate) static TABLE: LazyLock<Vec<Driver>> = LazyLock::new(|| {
     // An order of bare names is that of atlantic, which is written.
     let is_device =
         |row: &Row| row.kind != Kind::Failover && !row.names.contains(&"veth") && row.bare == Bare::Unordered;
-    ROWS.iter().filter(|row| !is_written(row) && is_device(row)).flat_map(of_row).collect()
+    // Their devices are on buses that these machines lack.
+    let is_elsewhere = |row: &Row| ["nvethernet", "octeon_ethernet"].contains(&row.names[0]);
+    let may = |row: &&Row| !is_written(row) && is_device(row) && !is_elsewhere(row);
+    ROWS.iter().filter(may).flat_map(of_row).collect()
 });
 
 fn of_row(row: &'static Row) -> Vec<Driver> {
