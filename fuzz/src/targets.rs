@@ -36,6 +36,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, parse::cpu_limit);
         with(bytes, |text| parse::hierarchy(text, "cpuset"));
     }),
+    ("parse/cpuinfo", |bytes| with(bytes, parse::cpu_model)),
     ("parse/configuration", |bytes| {
         with(bytes, |text| parse::configuration_entries(text).len());
         with(bytes, |text| parse::configuration_lines(text).count());

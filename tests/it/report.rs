@@ -87,7 +87,7 @@ fn wrong_input_is_named() {
 }
 
 /// A host of the fleet, with the files of its records: what `status` says, and a trial of a command whose figure arm B raises by
-/// a part, and which varies by 1 %.
+/// a part, and which varies by 1 % from slot to slot.
 fn host(name: &str, part: f64, folder: &Path) -> Tree {
     let tree = Tree::new();
     tree.write("proc/sys/kernel/hostname", format!("{name}\n"));
@@ -95,8 +95,11 @@ fn host(name: &str, part: f64, folder: &Path) -> Tree {
     tree.write("proc/cpuinfo", "model name\t: A CPU\n");
     let factor = tree.file("factor", "1");
     let arm = |factor_of: f64| format!("echo {factor_of} > {factor}");
+    // The same figures in every run: the trial would find an effect of chance in one of a hundred others.
+    let count = tree.file("count", "0");
     let prints = format!(
-        "awk -v s=$(date +%N) -v f=$(cat {factor}) 'BEGIN {{ srand(s); print f * (1000 + 10 * rand()) }}'"
+        "n=$(cat {count}); echo $((n + 1)) > {count}; \
+         awk -v n=$n -v f=$(cat {factor}) 'BEGIN {{ print f * (1000 + n * 61 % 101 / 10) }}'"
     );
     let (a, b) = (arm(1.0), arm(1.0 + part));
     let arms = ["--a", &a, "--b", &b, "--command", &prints, "--pairs", "9", "--seed=11", "--washout", "0s"];
