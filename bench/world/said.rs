@@ -90,8 +90,10 @@ impl State {
     ) {
         let Some(history) = self.history(id) else { return };
         let mut touched = history.touched();
-        touched.retain(|touched| touched.knob == knob && touched.target.lasting() == target.lasting());
-        // A name may have passed to another device since: one of those with such a queue has to fit.
+        touched.retain(|touched| {
+            touched.knob == knob && (touched.target.lasting() == target.lasting() || touched.group.is_some())
+        });
+        // A name may have passed to another device or group since: one of those with such a queue, or a group, has to fit.
         if !touched.iter().any(|touched| self.fits(touched, who, &claim)) && !touched.is_empty() {
             self.violate(format!("7: {id} says of {knob} {target}: {claim:?}"));
         }

@@ -170,4 +170,10 @@ replays! {
     listed_without_a_directory: r#"{"custom":[[{"Gro":2},0]],"first":{"Apply":{"set":[[{"QueueFlush":[2,0]},0]],"confirm":0,"netns":0}},"events":[{"of":"Journal","at":12,"act":{"Swap":[2,3]}},{"of":"Any","at":161,"act":{"Fault":[{"Device":2},"ENOENT",150]}}]}"#;
     /// Two names were exchanged between the last look at an RSS table and its write, which went to the other interface.
     table_of_another_interface: r#"{"first":{"Trial":{"set":[[{"Rss":1},1],[{"Rfs":[1,1]},1]],"keep":true}},"events":[{"of":"Any","at":3,"act":{"Rename":0}},{"of":"Any","at":315,"act":{"Swap":[1,0]}}]}"#;
+    /// The index of an interface could not be read, so that the values of its single NAPIs were not saved before they were replaced.
+    values_of_an_interface_without_an_index: r#"{"custom":[[{"QueueFlush":[0,0]},1]],"first":{"Apply":{"set":[[{"Flush":0},1]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":80,"act":{"Fault":[{"Device":0},"EBUSY",20]}}]}"#;
+    /// The same where the queues are made again.
+    threads_of_an_interface_without_an_index: r#"{"custom":[[{"QueueThreaded":[1,1]},2]],"first":{"Apply":{"set":[[{"Channels":1},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":100,"act":{"Fault":[{"Device":1},"ENOENT",3]}}]}"#;
+    /// Undo names a group as it is called now, which was the name of another one.
+    groups_that_exchange_their_names: r#"{"custom":[[{"Group":1},2]],"first":{"Apply":{"set":[[{"Group":0},1],[{"Group":1},0]],"confirm":2,"netns":1}},"events":[{"of":"Journal","at":16,"act":{"Group":[1,"Swap"]}}]}"#;
 }

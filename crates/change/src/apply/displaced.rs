@@ -24,7 +24,7 @@ pub(super) fn displaced(
     target: &Target,
 ) -> Result<Vec<Displaced>, ApplyError> {
     let mut values = Vec::new();
-    if !knob.discards().is_empty()
+    if !(knob.discards().is_empty() && knob.replaces().is_empty())
         && let Some(unread) = target.nic().and_then(|nic| unread(knob.site(host, model, target), nic))
     {
         return Err(unread.into());
@@ -50,13 +50,17 @@ pub(super) fn displaced(
 }
 
 /// What could not be read of an interface, and without which its values would be taken for those of something else. Every one
-/// has a queue that receives (`net_rx_queue_update_kobjects`), and only with its driver do names of interrupts mean anything.
+/// has a queue that receives (`net_rx_queue_update_kobjects`), only its index tells its NAPIs from those of others, and only with its
+/// driver do names of interrupts mean anything.
 fn unread(site: Site<'_>, nic: &NicName) -> Option<KnobError> {
     let nic = site.model.nic(nic)?;
     if nic.rx.is_empty() {
         return Some(site.unknown("queues", "none can be read"));
     }
     let is_running = site.host.namespace().is_some();
+    if is_running && nic.ifindex.is_none() {
+        return Some(site.unknown("NAPIs", "its index cannot be read"));
+    }
     let has_names = nic.kind == NicKind::Device && !nic.other_irqs.is_empty();
     (is_running && has_names && nic.driver.is_none())
         .then(|| site.unknown("interrupts", "its driver cannot be read"))
@@ -337,12 +341,24 @@ mod tests {
         let rings = knob::find("ring_rx").expect("a knob");
         let target = "eth0".parse().expect("a target");
         let mut model = model();
-        model.nics[0].driver = None;
+        (model.nics[0].ifindex, model.nics[0].driver) = (Some(2), None);
         let of_queues: Vec<_> = model.nics[0].rx.iter_mut().flat_map(|rx| rx.irqs.drain(..)).collect();
         model.nics[0].other_irqs.extend(of_queues);
         let host = RunningHost::new(RecordedHost::new());
         let refused = displaced(&host, &model, rings, &target).expect_err("unknown").to_string();
         assert_eq!(refused, "the interrupts of eth0 are unknown: its driver cannot be read");
+    }
+
+    /// Its NAPIs were then taken for none, and a value for all of them replaced those of single ones.
+    #[test]
+    fn napis_of_an_interface_without_an_index_are_not_thrown_away() {
+        let host = RunningHost::new(RecordedHost::new());
+        for name in ["gro_flush_timeout", "threaded", "channels"] {
+            let knob = knob::find(name).expect("a knob");
+            let target = "eth0".parse().expect("a target");
+            let refused = displaced(&host, &model(), knob, &target).expect_err("unknown").to_string();
+            assert_eq!(refused, "the NAPIs of eth0 are unknown: its index cannot be read", "{name}");
+        }
     }
 
     fn earlier(unsettled: &[&str]) -> Touched {

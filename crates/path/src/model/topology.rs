@@ -232,6 +232,9 @@ pub struct Nic {
     pub address: DeviceAddress,
     /// Its kind.
     pub kind: NicKind,
+    /// Its number in netlink; `None` if it could not be read: then the kernel's queues and NAPIs are not found to be its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ifindex: Option<u32>,
     /// Driver name; `None` for virtual interfaces, which do not name theirs in sysfs.
     pub driver: Option<String>,
     /// NUMA node of the device; `None` = unknown (the kernel's -1), which is not node 0.
@@ -305,6 +308,7 @@ impl Nic {
             name,
             address,
             kind,
+            ifindex: None,
             driver: None,
             node: None,
             up: true,
@@ -394,6 +398,7 @@ fn nic(raw: &RawNic, is_port: bool, irqs: &[Irq], others: &Others<'_>, polls: &P
         NicKind::Virtual | NicKind::Loopback => (Vec::new(), Vec::new()),
     };
     let mut nic = Nic {
+        ifindex: raw.ifindex.known().copied(),
         driver: raw.driver.known().cloned(),
         node: raw.numa_node.known().and_then(|node| u32::try_from(*node).ok()),
         up: raw.operstate.known().is_some_and(|state| !["down", "lowerlayerdown"].contains(&state.as_str())),
