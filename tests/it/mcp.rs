@@ -171,8 +171,15 @@ fn changes_are_not_offered_unless_they_are_allowed() {
         server.send(line);
         assert_eq!(server.next()["error"]["code"], code, "{line}");
     }
+    let odd = server.ask(
+        4,
+        "tools/call",
+        json!({ "name": "explain", "arguments": { "name": "rps" }, "_meta": "x" }),
+    );
+    assert_eq!(odd["result"]["isError"], false, "{odd}");
+    assert_eq!(server.ask(5, "tools/call", json!(["explain"]))["error"]["code"], -32602);
     server.send("");
-    assert_eq!(server.ask(4, "ping", Value::Null)["id"], 4);
+    assert_eq!(server.ask(6, "ping", Value::Null)["id"], 6);
     assert_eq!(server.end(), 0);
 }
 

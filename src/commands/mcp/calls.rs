@@ -109,10 +109,11 @@ impl Calls {
         };
         running.push(Running { id: id.clone(), pid: Some(Pid::from_child(&child)), is_cancelled: false });
         drop(running);
-        let (shared, token) = (Arc::clone(&self.shared), params["_meta"]["progressToken"].take());
+        let token = params.pointer("/_meta/progressToken").cloned().unwrap_or(Value::Null);
+        let shared = Arc::clone(&self.shared);
         thread::spawn(move || {
             let result = shared.watch(child, is_json, &token);
-            if let Some(result) = shared.leave(&id).then_some(result) {
+            if let Some(result) = shared.is_wanted(&id).then_some(result) {
                 shared.send(&Reply::result(id.clone(), result));
             }
             shared.running().retain(|running| running.id != id);
@@ -192,7 +193,7 @@ impl Shared {
     }
 
     /// True if the answer to a call is still wanted.
-    fn leave(&self, id: &Value) -> bool {
+    fn is_wanted(&self, id: &Value) -> bool {
         self.running().iter().any(|running| running.id == *id && !running.is_cancelled)
     }
 }
