@@ -99,7 +99,7 @@ impl Calls {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // As if its connection had ended, should this process be killed.
-        signal_at_our_end(&mut command, Signal::INT);
+        signal_at_our_end(&mut command, Signal::TERM);
         let child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
@@ -139,8 +139,9 @@ impl Calls {
 impl Running {
     fn interrupt(&mut self) {
         self.is_cancelled = true;
+        // Not SIGINT, which a shell has ignored by what it starts in the background.
         // Fails only if it has just ended.
-        let _ = self.pid.map(|pid| kill_process(pid, Signal::INT));
+        let _ = self.pid.map(|pid| kill_process(pid, Signal::TERM));
     }
 }
 
