@@ -8,22 +8,10 @@
 # fails.
 set -euo pipefail
 
-cd "$(dirname "$0")/.."
-program=$PWD/target/release/rxlab
+self=$(realpath "$0")
+cd "${self%/*}/.."
 out=$PWD/bench/results/load-guest.txt
-while [ $# -gt 0 ]; do
-  case $1 in
-  --program) program=$2 && shift ;;
-  --out) out=$2 && shift ;;
-  *) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2 && exit 2 ;;
-  esac
-  shift
-done
-[ -x "$program" ] || { echo "load-guest.sh: program $program not found: run make build" >&2 && exit 2; }
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM HUP
+. bench/guest.sh
 
 cat >"$work/job" <<'JOB'
 set -eu

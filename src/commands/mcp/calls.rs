@@ -139,7 +139,7 @@ impl Calls {
 impl Running {
     fn interrupt(&mut self) {
         self.is_cancelled = true;
-        // Not SIGINT, which a shell has ignored by what it starts in the background.
+        // Not SIGINT, which a shell has ignored by what it starts in the background (POSIX, asynchronous lists).
         // Fails only if it has just ended.
         let _ = self.pid.map(|pid| kill_process(pid, Signal::TERM));
     }

@@ -358,7 +358,7 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use super::{TOOLS, Tool};
+    use super::{DEADLINE, LONGEST_DEADLINE, LONGEST_TRIAL, TIME, TOOLS, Tool};
     use serde_json::{Value, json};
 
     fn tool(name: &str) -> &'static Tool {
@@ -422,6 +422,10 @@ mod tests {
         assert_eq!(wrong("show", json!({ "json": 1 })), "`json` must be true or false");
         let long = json!({ "settings": ["rps eth0/rx-0 = 1"], "deadline": "11m" });
         assert_eq!(wrong("apply", long), "`deadline`: 11m is longer than 10 minutes");
+        for (argument, longest) in [(TIME, LONGEST_TRIAL), (DEADLINE, LONGEST_DEADLINE)] {
+            let limit = format!("at most {}m", longest.as_secs() / 60);
+            assert!(argument.what.contains(&limit), "{}: {limit}", argument.what);
+        }
     }
 
     #[test]
