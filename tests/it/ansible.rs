@@ -161,7 +161,7 @@ say nothing; play rxlab.rxlab.undo; rps
     else {
         return;
     };
-    assert!(build.contains("rxlab.rxlab:0.1.0 was installed successfully"), "{build}");
+    assert!(build.contains("rxlab.rxlab:0.2.0 was installed successfully"), "{build}");
     let hosts = ["h1", "h2", "h3", "h4"];
     let changed = |text: &str| hosts.map(|host| recap(text, host)[1]);
 
