@@ -2,6 +2,7 @@
 
 mod cpus;
 mod find;
+mod measure;
 mod placement;
 mod server_watch;
 mod spread;
@@ -10,7 +11,7 @@ mod watch;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::typed::{number_of, whole};
 use super::{Global, files, output, place};
@@ -19,15 +20,13 @@ use cpus::{Cpus, Threads};
 use rxlab_base::units::parse_duration;
 use rxlab_faces::report::html;
 use rxlab_load::{
-    Body, ConnectTo, Header, HttpVersion, LoadError, Pacing, Pattern, Pointed, Promql, Rate, Rcodes, Report,
-    Session, Spec, Statuses, Target, Url, csv, distribution, parse_paths, parse_targets, render,
+    Body, ClientError, ConnectTo, Header, HttpVersion, Joint, LoadError, Pacing, Pattern, Pointed, Promql,
+    Rate, Rcodes, Report, Spec, Statuses, Target, Url, csv, distribution, parse_paths, parse_targets, render,
 };
 use rxlab_sys::{Host, LiveHost, netns_path};
 use rxlab_trial::search::margins::judge;
 use rxlab_trial::search::slo::Slo;
-use server_watch::ServerWatch;
 use spread::Spread;
-use watch::Watch;
 
 /// Generate load and measure the responses.
 ///
@@ -156,6 +155,16 @@ pub struct Args {
     /// Each allows some 28,000 connections at a time (net.ipv4.ip_local_port_range).
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',')]
     source: Vec<IpAddr>,
+    /// Offer the load from this client instead of from here, such as 'ssh gen1 rxlab client'; may be given more than once
+    ///
+    /// Each client, of the same version, offers the whole load (--rate, --connections); their counts and histograms add up
+    /// exactly. Files are read here, but those of --ca, --cert and --key there. They begin at one message, so their clocks need not
+    /// agree; the result is client-limited if one of them was the limit, which it names.
+    #[arg(
+        long, value_name = "COMMAND",
+        conflicts_with_all = ["requests", "source", "unix", "find_max", "hdr_log", "csv"],
+    )]
+    client: Vec<String>,
     #[command(flatten)]
     spread: Spread,
     /// Threads, each with its share of the connections; auto: one for each CPU of --cpus, or that --cpus auto would
@@ -280,6 +289,9 @@ pub fn run(global: &Global, args: &Args) -> Result {
     if duration < Duration::from_millis(10) {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
     }
+    if !args.client.is_empty() && (args.cpus == Cpus::Auto || args.threads == Some(Threads::Auto)) {
+        return Err(CommandError::usage("auto would be of this machine, not of a --client: give numbers"));
+    }
     let (cpus, threads) = args.cpus.place(global, args.threads, args.connections)?;
     let (sources, source_ports) = args.spread.sources(args)?;
     let spec = Spec {
@@ -331,32 +343,18 @@ pub fn run(global: &Global, args: &Args) -> Result {
         return find::run(global, &spec, slo, run, args.confirm, &*place::stop_flag()?);
     }
     spec.check().map_err(LoadError::from)?;
-    let mut watch = Watch::new(&spec, duration, args.hdr_log.as_deref())?;
     let stop = place::stop_flag()?;
-    let host = LiveHost::open("/".as_ref()).ok();
-    let mut server = host.as_ref().and_then(|host| ServerWatch::find(host, &spec));
-    // The rate starts to change when the measurement starts.
-    let rate = spec.rate.clone().map(|rate| match args.warm_up {
-        Some(time) if !time.is_zero() => rate.held_for(time),
-        _ => rate,
-    });
-    let mut session = Session::start(&Spec { rate, ..spec.clone() })?;
-    if let Some(time) = args.warm_up {
-        place::sleep(time, &stop);
-        session.forget();
-    }
-    host.iter().zip(&mut server).for_each(|(host, server)| server.begin(host));
-    let begun = SystemTime::now();
-    let mut server_cpu = None;
-    let end = || server_cpu = host.as_ref().zip(server).and_then(|(host, server)| server.end(host));
-    let interval = watch.run(session, &stop, end)?;
+    let measured = measure::measure(args, &spec, duration, &stop)?;
+    let Joint { spec, interval, limit } = measured.joint;
     let question = args.prometheus.as_ref().zip(args.prometheus_query.as_ref());
-    let prometheus = question.map(|(url, query)| Promql::ask(url, query, begun));
-    let series = watch.series;
+    let prometheus = question.map(|(url, query)| Promql::ask(url, query, measured.begun));
     let interrupted = stop.load(Ordering::Relaxed);
-    let report = Report::new(&spec, &interval).with_server(server_cpu).of_run(begun, interrupted);
+    let report = Report::new(&spec, &interval)
+        .with_limit(limit)
+        .with_server(measured.server)
+        .of_run(measured.begun, interrupted);
     let limits = args.slo.as_ref().map(|slo| judge(slo, &interval)).unwrap_or_default();
-    let report = Report { series, prometheus, limits, ..report };
+    let report = Report { series: measured.series, prometheus, limits, ..report };
     let missed = report.limits.iter().any(|limit| limit.kept == Some(false));
     let unknown = report.limits.iter().find(|limit| limit.kept.is_none());
     // If nothing was sent at all, the rate is below one request in this time.
@@ -474,6 +472,12 @@ pub(super) fn kind(error: &LoadError) -> Kind {
         LoadError::Namespace(_) => Kind::Usage,
         LoadError::Resolve { .. } | LoadError::Down { .. } => Kind::Failed,
         LoadError::Socket(_) | LoadError::Thread(_) => Kind::Failed,
+    }
+}
+
+impl From<ClientError> for CommandError {
+    fn from(error: ClientError) -> Self {
+        CommandError::new(Kind::Failed, error).hint("try the command by hand: it waits for input")
     }
 }
 

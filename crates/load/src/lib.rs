@@ -90,7 +90,7 @@ pub use random::Random;
 pub use rate::{Rate, RateError};
 pub use rcode::{RcodeError, Rcodes};
 pub use reasons::Reasons;
-pub use remote::{ClientError, Clients, serve};
+pub use remote::{ClientError, Clients, Joint, serve};
 pub use report::{
     CurvePoint, Histograms, LatencyReport, Limit, LoopReport, PacingReport, Percentile, Report,
 };

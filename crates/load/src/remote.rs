@@ -103,6 +103,17 @@ fn obey(order: Order, load: &mut Option<(Spec, Session)>) -> Answer {
     }
 }
 
+/// What clients measured together.
+#[derive(Debug)]
+pub struct Joint {
+    /// The load that all of them offered.
+    pub spec: Spec,
+    /// Their sum.
+    pub interval: Interval,
+    /// Sign that a client was the limit, which it names, or that they did not begin together.
+    pub limit: Option<String>,
+}
+
 /// Clients that offer a load together. Dropping ends them.
 #[derive(Debug)]
 pub struct Clients {
@@ -147,8 +158,8 @@ impl Clients {
         counts.reduce(|sum, counts| Ok(sum?.and(counts?))).unwrap_or(Ok(SoFar::default()))
     }
 
-    /// Ends the interval: the sum of all, and the sign that a client was the limit, if there is one.
-    pub fn end(&mut self) -> Result<(Interval, Option<String>), ClientError> {
+    /// Ends the interval.
+    pub fn end(&mut self) -> Result<Joint, ClientError> {
         self.tell(&Order::End)?;
         let reports = self.clients.iter().map(|client| match client.answer(ANSWER)? {
             Answer::Report(report) => Ok(*report),
@@ -158,7 +169,7 @@ impl Clients {
         let limits = self.clients.iter().zip(&reports).find_map(|(client, report)| {
             Some(format!("client `{}`: {}", client.run, report.saturation.reason.as_ref()?))
         });
-        let (_, interval) = sum(&reports)
+        let (spec, interval) = sum(&reports)
             .map_err(|(at, error)| self.clients[at].error(format!("gave an impossible result: {error}")))?;
         let late = (self.skew.as_secs_f64() > SKEW * interval.seconds).then(|| {
             format!(
@@ -167,7 +178,7 @@ impl Clients {
                 interval.seconds
             )
         });
-        Ok((interval, limits.or(late)))
+        Ok(Joint { spec, interval, limit: limits.or(late) })
     }
 
     fn tell(&self, order: &Order) -> Result<(), ClientError> {
@@ -304,7 +315,7 @@ impl Drop for Client {
 mod tests {
     use std::io::Read;
 
-    use super::{Answer, Clients, Order, serve};
+    use super::{Answer, Clients, Joint, Order, serve};
     use crate::clock::SECOND;
     use crate::interval::Interval;
     use crate::tally::{Cut, Taken, Tally};
@@ -374,7 +385,8 @@ mod tests {
         for _ in 0..2 {
             clients.discard().expect("both answer");
             clients.begin().expect("both answer");
-            let (interval, limit) = clients.end().expect("both answer");
+            let Joint { spec, interval, limit } = clients.end().expect("both answer");
+            assert_eq!(spec.connections, 128, "64 each");
             assert_eq!((interval.requests, interval.rate()), (400, 200.0));
             assert_eq!(
                 interval.latency.value_at_quantile(0.5) / 1000,

@@ -390,6 +390,14 @@ impl Report {
         Self { server_cpu: server, ..self }
     }
 
+    /// Adds the sign that a client of several was the limit, which names it.
+    #[must_use]
+    pub fn with_limit(self, limit: Option<String>) -> Self {
+        let Some(limit) = limit else { return self };
+        let saturation = Saturation { limited: true, reason: Some(limit), ..self.saturation };
+        Self { saturation, ..self }
+    }
+
     /// Builds the report of what `spec` did in `interval`.
     pub fn new(spec: &Spec, interval: &Interval) -> Self {
         let per_second =

@@ -315,9 +315,7 @@ impl TrialDir {
     pub(super) fn load_record<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
         let path = self.path.join(SLOTS);
         // Read first: a trial that ends in between moves the slots into the record.
-        let Some(lines) = if_there(fs::read(&path)).map_err(cannot("read", &path))? else {
-            return self.load(RECORD);
-        };
+        let lines = if_there(fs::read(&path)).map_err(cannot("read", &path))?.unwrap_or_default();
         let mut record: Value = self.load(RECORD)?;
         let error = |error| StoreError::Json { path: path.clone(), error };
         if let Some(Value::Array(slots)) = record.get_mut("slots") {

@@ -125,8 +125,8 @@ impl Driver {
                 Ok(of_load(&interval, session.arrivals_are_told(), limit))
             }
             Driver::Clients(clients) => {
-                let (interval, limit) = clients.end()?;
-                Ok(of_load(&interval, false, limit))
+                let joint = clients.end()?;
+                Ok(of_load(&joint.interval, false, joint.limit))
             }
             Driver::Command(_) => of_command(printed.unwrap_or_default()),
             Driver::Live { drops_counted } => {

@@ -12,7 +12,7 @@ use crate::commands::files;
 use crate::commands::progress::{self, Bar};
 use crate::error::Result;
 use rxlab_base::number::plural;
-use rxlab_load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
+use rxlab_load::{Clients, Interval, Joint, Second, Session, Spec, hdr_log_head, hdr_log_line};
 
 /// Interval between updates of the progress line.
 const REFRESH: Duration = Duration::from_millis(250);
@@ -86,6 +86,24 @@ impl Watch {
             }
             std::thread::sleep(SIGNAL_POLL.min(self.duration.saturating_sub(elapsed)));
         }
+    }
+
+    /// Lets clients, whose interval has begun, run to the end of its time or until `stop`.
+    pub(super) fn run_clients(
+        &self,
+        mut clients: Clients,
+        stop: &AtomicBool,
+        at_end: impl FnOnce(),
+    ) -> Result<Joint> {
+        let start = Instant::now();
+        let bar = Bar::new(self.duration.as_millis() as u64);
+        while start.elapsed() < self.duration && !stop.load(Ordering::Relaxed) {
+            bar.set_elapsed(start.elapsed());
+            std::thread::sleep(SIGNAL_POLL.min(self.duration.saturating_sub(start.elapsed())));
+        }
+        at_end();
+        bar.finish_and_clear();
+        Ok(clients.end()?)
     }
 
     /// Adds the second that started `at` seconds after the load, and its `latencies` to the log.

@@ -197,10 +197,7 @@ pub(crate) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver> {
         (Some(load), _) if spec.clients.is_empty() => Driver::Load(Session::start(load)?),
         (Some(load), _) => {
             let runs = spec.clients.iter().map(|client| client.run.as_str());
-            Driver::Clients(Clients::start(runs, load).map_err(|error| {
-                CommandError::new(Kind::Failed, error)
-                    .hint("nothing was changed; try the command by hand: it waits for input")
-            })?)
+            Driver::Clients(Clients::start(runs, load)?)
         }
         (None, Some(command)) => Driver::Command(command.clone()),
         (None, None) => {

@@ -7,9 +7,33 @@ use super::cli::refused;
 use super::{rxlab, serve_http};
 use crate::cli::show::complaint;
 use crate::process::Ended;
+use crate::tree::program;
 
 fn sum(list: &Value, key: &str) -> u64 {
     list.as_array().expect("a list").iter().map(|one| one[key].as_u64().expect("a number")).sum()
+}
+
+/// Two processes of this machine, started as `ssh` would start them on others.
+#[test]
+fn clients_offer_one_load() {
+    let (_target, url) = serve_http("/simple");
+    let _noise = crate::quiet::noisy();
+    let client = format!("{} client", program().display());
+    let load = |client: &str, more: &[&str]| {
+        let load =
+            ["load", &url, "--json", "--warm-up", "50ms", "--for", "500ms", "-c", "4", "--rate", "100"];
+        let mut command = rxlab(&load);
+        command.args(["--client", client, "--client", client]).args(more);
+        command
+    };
+    let report: Value = load(&client, &[]).json(0);
+    assert_eq!(complaint("load.json", &report), None);
+    assert_eq!((&report["spec"]["connections"], &report["spec"]["threads"]), (&8.into(), &2.into()));
+    assert_eq!(report["client_cpu"].as_array().expect("a list").len(), 2);
+    let sent = report["sent"].as_u64().expect("a number");
+    assert!((80..=120).contains(&sent), "each of them sends 50 in half a second: {report}");
+    load("echo denied >&2; exit 255", &[]).says(5, "client `echo denied >&2; exit 255` ended: denied");
+    load(&client, &["--threads", "auto"]).says(2, "give numbers");
 }
 
 #[test]
