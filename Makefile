@@ -60,11 +60,14 @@ deb: ## Make a Debian package: target/debian/rxlab_VERSION_ARCH.deb
 machine = $(shell rustc -vV | sed -n 's/^host: //p')
 
 # Artefacts name no folder of the machine that they were built on: neither in messages nor in debug lines.
+, := ,
 cargo_home = $(or $(CARGO_HOME),$(HOME)/.cargo)
 folders = $(CURDIR)=/rxlab $(abspath $(target))=/target $(cargo_home)=/cargo
 elsewhere = CLANG=$(CURDIR)/scripts/clang-bpf CFLAGS='$(folders:%=-ffile-prefix-map=%)' \
-  RUSTFLAGS='-C target-feature=+crt-static $(folders:%=--remap-path-prefix=%)'
+  RUSTFLAGS='-C target-feature=+crt-static $(link) $(folders:%=--remap-path-prefix=%)'
 
+# Half a megabyte less of relocations; the linker for ARM cannot.
+static: link = $(if $(filter x86_64-%,$(machine)),-C link-arg=-Wl$(,)-z$(,)pack-relative-relocs)
 static: ## Make one file that needs no shared library: target/static/rxlab, its debug lines in rxlab.debug
 	scripts/setup.sh run
 	$(elsewhere) $(CARGO) build --profile small --locked --target $(machine) --bin rxlab
@@ -92,9 +95,10 @@ test-release: static ## Make a release for this machine twice, install, upgrade,
 	scripts/setup.sh release
 	scripts/test-release $(target)/static/rxlab
 
-test-deb: build ## Install, upgrade, remove and purge the package in a Debian with systemd of its own, as root
+test-deb: build ## Install, upgrade, remove and purge the package in a Debian 12 and a 13 with systemd of their own, as root
 	scripts/setup.sh deb
 	scripts/test-deb $(target)/release/rxlab
+	RXLAB_DEBIAN=trixie scripts/test-deb $(target)/release/rxlab
 
 test-kubernetes: ## Check chart and manifests of Kubernetes; needs Go 1.24
 	scripts/setup.sh kubernetes
