@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build check test test-cases test-deb test-kubernetes test-release lint install deb static static-arm64 release pictures cases $(CASES) bench-load simulate soak docs site
+.PHONY: run build check test test-cases test-deb test-kubernetes test-otel test-release lint install deb static static-arm64 release pictures cases $(CASES) bench-load simulate soak docs site
 
 # Where cargo builds.
 target := $(or $(CARGO_TARGET_DIR),target)
@@ -103,6 +103,9 @@ test-deb: build ## Install, upgrade, remove and purge the package in a Debian 12
 test-kubernetes: ## Check chart and manifests of Kubernetes; needs Go 1.24
 	scripts/setup.sh kubernetes
 	scripts/test-kubernetes
+
+test-otel: build ## Scrape the exporter with OpenTelemetry's collector, as deploy/otel says; needs Go 1.25
+	scripts/test-otel $(target)/release/rxlab
 
 cases: build ## Reproduce the five field cases and print their conclusions (docs/cases)
 	scripts/setup.sh cases
