@@ -63,7 +63,7 @@ use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::grammar::sh;
-use rxlab_sys::{await_children, use_capabilities_of_file};
+use rxlab_sys::{allow_files, await_children, use_capabilities_of_file};
 
 /// Find the CPU that is overloaded with network receive work, try a fix on the live machine, keep it only if
 /// it is proven to help.
@@ -206,7 +206,7 @@ pub fn main() -> ExitCode {
         }
     };
     match cli.command {
-        Some(chosen) => ended(run(cli.global, chosen)),
+        Some(chosen) => ended(check_files().and_then(|()| run(cli.global, chosen))),
         None => ended(overview::run(&cli.global)),
     }
 }
@@ -217,6 +217,21 @@ fn survive_limits() {
     for signal in [SIGXFSZ, SIGXCPU] {
         // Never fails for a signal that can be handled.
         let _ = signal_hook::flag::register(signal, Arc::default());
+    }
+}
+
+/// Open files that every command needs, with a margin.
+const FILES: u64 = 32;
+
+/// Refuses to run with so few files that missing ones would be taken for things that are not there.
+fn check_files() -> Result {
+    match allow_files(FILES) {
+        Err(most) if most < FILES => Err(CommandError::new(
+            Kind::Denied,
+            format!("this process may open {most} files, and rxlab needs {FILES}"),
+        )
+        .hint(format!("raise the limit: ulimit -n {FILES}"))),
+        _ => Ok(()),
     }
 }
 

@@ -447,7 +447,7 @@ impl Host for SimHost {
 
     fn check_view(&self) -> Result<(), OtherView> {
         let is_one = self.view.files == self.cookie();
-        if is_one { Ok(()) } else { Err(OtherView("simulated".to_owned())) }
+        if is_one { Ok(()) } else { Err(OtherView::Namespace("simulated".to_owned())) }
     }
 
     fn namespace(&self) -> Option<&Namespace> {

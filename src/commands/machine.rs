@@ -18,7 +18,7 @@ use rxlab_base::units::{CpuMask, NicName, parse_size, rfc3339};
 use rxlab_path::model::{Identity, Model, Nic};
 use rxlab_path::sample::{Inventory, Scope};
 use rxlab_record::snapshot::{ArchiveError, Snapshot};
-use rxlab_sys::{Host, LiveHost, Namespace, OpenError, netns_path};
+use rxlab_sys::{Host, LiveHost, Namespace, OpenError, OtherView, netns_path};
 
 pub(crate) struct Machine {
     pub(crate) host: LiveHost,
@@ -62,7 +62,7 @@ pub(super) fn readable(global: &Global) -> Result<LiveHost> {
 
 /// Warns if the files of a machine may be of another network namespace than its sockets.
 pub(super) fn warn_of_view(host: &LiveHost) {
-    if let Err(view) = host.check_view() {
+    if let Err(view @ OtherView::Namespace(_)) = host.check_view() {
         // If even standard error is closed, nothing can be reported.
         let _ = writeln!(output::stderr(), "rxlab: warning: {view}");
     }

@@ -18,7 +18,7 @@ use rxlab_change::apply::{self, ApplyError};
 use rxlab_change::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
-use rxlab_sys::{Host, ProcessId, is_in_group_namespace, is_in_pid_namespace};
+use rxlab_sys::{Host, OtherView, ProcessId, is_in_group_namespace, is_in_pid_namespace};
 
 /// Returns the journal. Below another root it has its own lock: those files are not a machine.
 pub(super) fn store(global: &Global) -> Store {
@@ -208,7 +208,7 @@ impl From<ApplyError> for CommandError {
             ApplyError::Unreadable { ref id, .. } => {
                 Some(format!("restore it by hand, then run `rxlab undo --forget {id}`"))
             }
-            ApplyError::View(_) => Some(machine::privilege("a sysfs of its own")),
+            ApplyError::View(OtherView::Namespace(_)) => Some(machine::privilege("a sysfs of its own")),
             ApplyError::OtherHost { .. } | ApplyError::OtherDevice { .. } => {
                 Some("make a plan on this machine: `rxlab plan`".to_owned())
             }

@@ -181,6 +181,23 @@ fn a_guard_without_descriptors_reverts_the_change() {
     wait_for("its end", || guards(scene.state.path()).is_empty());
 }
 
+/// What could not be opened was once taken for gone: undo advised to give the values up.
+#[test]
+fn a_command_that_may_open_few_files_says_so() {
+    let Some(scene) = Scene::new() else { return };
+    scene.apply(&[]).exits(0);
+    let limited = |args: &[&str]| {
+        let limit = ["--nofile=10:10", "setpriv", "--bounding-set=-sys_resource"];
+        scene.under("prlimit", &limit, args).exits(3)
+    };
+    for command in ["undo", "status"] {
+        let text = one_line(&limited(&[command]));
+        assert!(text.contains("may open 10 files, and rxlab needs 32"), "{text}");
+    }
+    scene.rxlab(&["undo"]).exits(0);
+    assert_eq!(scene.mask(), "0");
+}
+
 /// The first process of a PID namespace takes all others with it: its guard once ended before the deadline.
 #[test]
 fn the_first_process_of_a_pid_namespace_waits_for_its_guard() {

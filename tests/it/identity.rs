@@ -344,6 +344,22 @@ fn an_interface_that_comes_back_leaves_one_transaction() {
     }
 }
 
+/// A root with the files of the running kernel once had a journal of its own. Each undo took the values of the other for foreign
+/// ones, and the original was lost.
+#[test]
+fn a_running_kernel_is_not_changed_as_another_root() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let run = |what: &str| {
+        let script = format!("mkdir -p \"$ROOT\"\nmount --rbind / \"$ROOT\"\n\"$@\" --root \"$ROOT\" {what}");
+        let mut command = world.inside(server, &script);
+        command.env("ROOT", world.state.path().join("root")).said()
+    };
+    run("apply --set 'rps srv0/rx-0 = 0-1'").says(3, "--root shows a running kernel");
+    assert_eq!((mask(server, "srv0", 0).as_str(), world.has_open()), ("0", false));
+    run("show").says(0, "srv0");
+}
+
 /// The sysfs of a namespace is mounted for it: nothing has to be mounted on /sys.
 #[test]
 fn a_guard_needs_nothing_on_sys() {
@@ -366,6 +382,12 @@ fn a_read_only_sys_with_writable_interfaces_can_be_changed() {
     let apply = "\"$@\" apply --set 'rps srv0/rx-0 = 0-1'";
     let read_only = "mount -o remount,bind,ro /sys";
     world.inside(server, &format!("{read_only}\n{apply}")).said().says(3, "read-only");
+    // The sysfs of a namespace that is named is mounted for it, and writable.
+    for from in [server, &world.range.client] {
+        let apply = apply.replace("apply", "--netns \"$SERVER\" apply");
+        let mut command = world.inside(from, &format!("{read_only}\n{apply}"));
+        command.env("SERVER", server.path()).said().says(3, "read-only");
+    }
     assert_eq!((mask(server, "srv0", 0).as_str(), world.has_open()), ("0", false));
     // The same where `/sys` is of another namespace, which has no such interface.
     for enter in ["", "exec nsenter --net=\"$SERVER\" "] {

@@ -168,8 +168,9 @@ pub trait Host: Send + Sync {
         Ok(None)
     }
 
-    /// An error unless the files in `sys` and the sockets of this view are known to be of one network namespace. Must be
-    /// checked before a change: a name found in one may be of another interface in the other.
+    /// An error unless the files in `sys` and the sockets of this view are known to be of one network namespace, and those
+    /// below a root other than `/` of no running kernel. Must be checked before a change: a name found in one may be of
+    /// another interface in the other, and undo reads one journal of each machine.
     fn check_view(&self) -> Result<(), OtherView> {
         Ok(())
     }
@@ -364,7 +365,7 @@ impl HostError {
             Cause::NotText => "not text".to_owned(),
             Cause::Withheld => "left out of the redacted snapshot".to_owned(),
             Cause::Command => self.said.clone().unwrap_or_else(|| "the command failed".to_owned()),
-            Cause::OtherView => "/sys may show a network namespace other than this process's".to_owned(),
+            Cause::OtherView => "it may not be of the machine that this process acts on".to_owned(),
             Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
         }
     }

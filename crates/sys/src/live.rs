@@ -184,6 +184,11 @@ impl LiveHost {
         if is_masked && is_kernels(UNMASKED_INTERRUPTS) { UNMASKED_INTERRUPTS } else { INTERRUPTS }
     }
 
+    /// True if the files are those of a running kernel.
+    fn is_running(&self) -> bool {
+        is_on(&self.root, "sys", SYSFS) || is_on(&self.root, "proc", PROCFS)
+    }
+
     /// True if `directory` is our own sysfs.
     fn is_own_sysfs(&self, directory: &OwnedFd) -> bool {
         self.sys.as_ref().is_some_and(|sys| std::ptr::eq(sys, directory))
@@ -195,7 +200,7 @@ impl LiveHost {
         if is_mounted_read_only(file)? {
             return Ok(true);
         }
-        if !is_own || self.entered.is_some() || !is_on(&self.root, "sys", SYSFS) {
+        if !is_own || !is_on(&self.root, "sys", SYSFS) {
             return Ok(false);
         }
         let path = path_of(file)?;
@@ -430,6 +435,7 @@ impl Host for LiveHost {
     fn check_view(&self) -> Result<(), OtherView> {
         match (&self.sys, &self.kernel) {
             (None, Some(_)) => self.view.get_or_init(|| compare(self)).clone(),
+            (_, None) if self.is_running() => Err(OtherView::Root),
             // A sysfs of the namespace itself, or nothing but files.
             _ => Ok(()),
         }

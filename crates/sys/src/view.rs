@@ -17,10 +17,18 @@ const ADDRESS: u16 = 1;
 /// Comparisons until a difference counts: interfaces may come and go between the two lists.
 const TRIES: u32 = 5;
 
-/// The files in `/sys` are of another network namespace than the sockets of this process, or may be.
+/// The files are not those of the machine that this process acts on, or may not be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("/sys shows a network namespace other than this process's: {0}")]
-pub struct OtherView(pub String);
+pub enum OtherView {
+    /// Those in `/sys` are of another network namespace than the sockets of this process, or may be.
+    #[error("/sys shows a network namespace other than this process's: {0}")]
+    Namespace(String),
+    /// The root has the files of the running kernel, whose changes are in the journal of the root `/`.
+    #[error(
+        "--root shows a running kernel, whose changes are recorded there: run rxlab in it, without --root"
+    )]
+    Root,
+}
 
 /// An interface as both views have it: its index and its hardware address.
 type Seen = (String, String);
@@ -30,7 +38,9 @@ type Seen = (String, String);
 pub(super) fn compare(host: &dyn Host) -> Result<(), OtherView> {
     let mut last = Ok(());
     for _ in 0..TRIES {
-        last = in_files(host).and_then(|files| difference(&files, &in_answer(host)?)).map_err(OtherView);
+        last = in_files(host)
+            .and_then(|files| difference(&files, &in_answer(host)?))
+            .map_err(OtherView::Namespace);
         if last.is_ok() {
             break;
         }

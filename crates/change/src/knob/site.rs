@@ -231,7 +231,7 @@ impl Site<'_> {
             Cause::OtherView => KnobError::Denied {
                 verb,
                 path,
-                meaning: " (/sys may show a network namespace other than this process's)",
+                meaning: " (it may not be of the machine that this process acts on)",
             },
             Cause::NotText | Cause::Withheld | Cause::Command => {
                 KnobError::Broken { path, text: "?".to_owned(), expected: "text" }
