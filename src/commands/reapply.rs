@@ -136,7 +136,7 @@ fn in_text(value: &Reapplied) -> String {
         Reapply::Covered { by } => format!("left to {by}, which has set it since"),
         Reapply::Reapplied { was } => format!("set again, it was {was} ({who})"),
         Reapply::Due { was } => format!("would be set again, it is {was} ({who})"),
-        Reapply::Gone => "gone with its device".to_owned(),
+        Reapply::Gone => "gone: what it was set on no longer exists".to_owned(),
         Reapply::Failed { why } => format!("not set again: {why}"),
     }
 }

@@ -71,7 +71,7 @@ fn reapply_reports_why_a_value_cannot_be_set() {
         "{text}"
     );
     std::fs::remove_file(tree.root().join("sys/class/net/eth0")).expect("removed");
-    tree.rxlab(&["reapply"]).says(4, "gone with its device");
+    tree.rxlab(&["reapply"]).says(4, "no longer exists");
     let (code, text) = tree.rxlab(&["status"]).said();
     assert!(code == 1 && one_line(&text).contains("no interface has the address pci:0000:00:03.0"), "{text}");
 }

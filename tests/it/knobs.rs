@@ -81,7 +81,7 @@ fn another_process_with_the_same_pid_is_left_alone() {
     let tree = Tree::new();
     tree.rxlab(&["apply", "--setting", "affinity pid:812 = 4-5"]).exits(0);
     tree.process(812, "web", 1, 6000);
-    tree.rxlab(&["status"]).says(1, "gone with its device");
+    tree.rxlab(&["status"]).says(1, "no longer exists");
     tree.rxlab(&["undo"]).says(0, "affinity pid:812: gone, and its value with it");
     assert!(tree.read("proc/812/task/812/status").ends_with("4-5"), "left alone");
 }

@@ -61,7 +61,7 @@ pub fn now(live: &Live) -> String {
         Live::Original => "DRIFTED: it is back at its original value".to_owned(),
         Live::Drifted { value, changed } if changed.is_empty() => format!("DRIFTED: it is {value} now"),
         Live::Drifted { changed, .. } => format!("DRIFTED in part: {} now; the rest is kept", parts(changed)),
-        Live::Gone => "gone with its device".to_owned(),
+        Live::Gone => "gone: what it was set on no longer exists".to_owned(),
         Live::Unreadable { why } => format!("unknown: {why}"),
     }
 }

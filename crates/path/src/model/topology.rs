@@ -197,6 +197,11 @@ impl DeviceAddress {
         self.0.starts_with("virtual:")
     }
 
+    /// True for an interface of a device, which keeps its address.
+    pub fn is_hardware(&self) -> bool {
+        !self.is_virtual() && !self.0.starts_with("process:")
+    }
+
     /// Its PCI function, `0000:03:00.0`, which several ports may share; `None` on other buses.
     pub fn pci_function(&self) -> Option<&str> {
         self.0.strip_prefix("pci:")?.split('/').next()

@@ -16,8 +16,10 @@ fn device_gone(scene: &Scene<'_>) -> Option<Suspect> {
     if scene.target.is_some() {
         return None;
     }
-    let evidence = scene.touched.device.iter().map(|device| format!("no interface has the address {device}"));
-    Suspect::from_evidence(Culprit::DeviceGone, true, evidence.collect())
+    // A virtual interface that was made again has the address of the one before.
+    let hardware = scene.touched.device.iter().filter(|device| device.is_hardware());
+    let evidence = hardware.map(|device| format!("no interface has the address {device}")).collect();
+    Suspect::from_evidence(Culprit::DeviceGone, true, evidence)
 }
 
 /// The driver recreated the interface or its queues: a reloaded module, a virtual interface
