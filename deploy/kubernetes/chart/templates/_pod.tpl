@@ -1,6 +1,6 @@
 {{- define "rxlab.labels" -}}
 app.kubernetes.io/name: rxlab
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "rxlab.image" -}}
