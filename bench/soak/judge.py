@@ -19,6 +19,16 @@ def middle(notes, name):
     return int(statistics.median(note[name] for note in notes))
 
 
+def room(before):
+    """By how much memory may grow between the two thirds, KiB."""
+    return before * SHARE + ROOM_KIB
+
+
+def unseen(before, minutes):
+    """Slower growth than this, KiB an hour, is not seen in so many minutes: the thirds lie a third of them apart."""
+    return room(before) / (minutes / 3) * 60
+
+
 def grown(subject, notes, limits):
     """A line for each value of a subject that grew, or was above its limit if it has one."""
     second, last = thirds(notes)
@@ -32,7 +42,7 @@ def grown(subject, notes, limits):
         if name in MEMORY:
             before, after = middle(second, name), middle(last, name)
             # Pages of the program come and go with the page cache.
-            is_grown = name == "anonymous_kib" and after > before * (1 + SHARE) + ROOM_KIB
+            is_grown = name == "anonymous_kib" and after > before + room(before)
         else:
             before, after = (min(note[name] for note in part) for part in (second, last))
             is_grown = after > before

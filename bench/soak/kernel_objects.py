@@ -1,6 +1,7 @@
 """BPF programs and links of the whole kernel and who holds them, and mounts."""
 
 import ctypes
+import errno
 import os
 import platform
 
@@ -10,7 +11,7 @@ _HELD = {"prog_id": "program", "link_id": "link"}
 
 
 def _bpf(command, attributes):
-    return ctypes.CDLL(None).syscall(_BPF, command, ctypes.byref(attributes), ctypes.sizeof(attributes))
+    return ctypes.CDLL(None, use_errno=True).syscall(_BPF, command, ctypes.byref(attributes), ctypes.sizeof(attributes))
 
 
 def new_map():
@@ -20,7 +21,7 @@ def new_map():
 
 
 def loaded():
-    """Every program and link: a set of (kind, id). Needs CAP_SYS_ADMIN."""
+    """Every program and link: a set of (kind, id). Raises OSError without CAP_SYS_ADMIN: an empty set would look clean."""
     found = set()
     for kind, command in _NEXT_ID.items():
         # start_id, next_id, open_flags
@@ -28,6 +29,8 @@ def loaded():
         while _bpf(command, attributes) == 0:
             found.add((kind, attributes[1]))
             attributes[0] = attributes[1]
+        if (number := ctypes.get_errno()) != errno.ENOENT:
+            raise OSError(number, f"cannot list the BPF {kind}s: {os.strerror(number)}")
     return found
 
 

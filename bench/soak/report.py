@@ -12,7 +12,7 @@ from observe import COUNTS, MEMORY
 COLUMNS = [*MEMORY, *COUNTS]
 
 
-def write(arguments, taken, rounds, failures):
+def write(arguments, taken, limits, rounds, failures):
     """Writes both files, and prints the text."""
     table = arguments.out.with_suffix(".csv")
     with table.open("w", encoding="utf-8", newline="") as out:
@@ -21,7 +21,7 @@ def write(arguments, taken, rounds, failures):
         for minute, note in taken:
             for name, values in note.items():
                 rows.writerow([f"{minute:.1f}", name, *(values.get(column, "") for column in COLUMNS)])
-    text = "\n".join([*_head(arguments, taken), "", *_table(taken), "", *_end(rounds, failures)]) + "\n"
+    text = "\n".join([*_head(arguments, taken), "", *_table(taken, limits), "", *_end(rounds, failures)]) + "\n"
     arguments.out.write_text(text, encoding="utf-8")
     print(text, end="")
 
@@ -33,20 +33,31 @@ def _head(arguments, taken):
         f"bench/soak/run.py --minutes {arguments.minutes:g} --interfaces {arguments.interfaces} --seed {arguments.seed}",
         f"{datetime.date.today()}, {version}; {os.cpu_count()} CPUs, Linux {platform.release()}; "
         f"{len(taken)} notes in {minutes:.0f} minutes",
-        "Medians of memory (KiB), lowest counts, in the second and the last third of the notes.",
+        "Medians of memory (KiB), lowest counts, in the second and the last third of the notes. Growth that is slower than",
+        "`unseen` (KiB an hour), or below a limit (<), is not found: a longer run finds slower growth.",
     ]
 
 
-def _table(taken):
-    yield f"{'':32}{'anonymous memory':>20}{'descriptors':>14}{'BPF':>10}{'threads':>10}{'files':>10}"
+def _table(taken, limits):
+    yield f"{'':32}{'anonymous memory':>20}{'unseen':>10}{'descriptors':>14}{'BPF':>10}{'threads':>10}{'files':>10}"
     names = dict.fromkeys(name for _, note in taken for name in note)
     for name in names:
         rows = [note[name] for _, note in taken if name in note]
         if len(rows) < 3:
             continue
         second, last = judge.thirds(rows)
-        cells = [("anonymous_kib", 20), ("descriptors", 14), ("bpf_objects", 10), ("threads", 10), ("files", 10)]
-        yield f"{name:32}" + "".join(f"{_cell(second, last, value):>{width}}" for value, width in cells)
+        cells = [("descriptors", 14), ("bpf_objects", 10), ("threads", 10), ("files", 10)]
+        memory = f"{_cell(second, last, 'anonymous_kib'):>20}{_unseen(second, limits.get(name, {}), taken[-1][0]):>10}"
+        yield f"{name:32}" + memory + "".join(f"{_cell(second, last, value):>{width}}" for value, width in cells)
+
+
+def _unseen(second, limits, minutes):
+    """Slowest growth of memory that is seen; nothing is, below a limit."""
+    if "anonymous_kib" not in second[0]:
+        return ""
+    if "anonymous_kib" in limits:
+        return f"<{limits['anonymous_kib']}"
+    return round(judge.unseen(judge.middle(second, "anonymous_kib"), minutes))
 
 
 def _cell(second, last, value):

@@ -32,6 +32,11 @@ class Resident:
         """The end of what it has said."""
         return self.said.read_text(encoding="utf-8", errors="replace")[-2000:]
 
+    def panics(self):
+        """A line for each thread of it that has panicked, however long ago."""
+        lines = self.said.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [f"{self.name}: {line}" for line in lines if "panicked at" in line]
+
 
 class Residents:
     """Starts them all, in the namespace of the server."""
@@ -105,8 +110,8 @@ class Residents:
         return lines + self.panics()
 
     def panics(self):
-        """A line for each that has said that a thread of it panicked."""
-        return [f"{one.name} panicked: {one.complaints()}" for one in self.all if "panicked at" in one.complaints()]
+        """A line for each thread that has panicked."""
+        return [line for one in self.all for line in one.panics()]
 
 
 def _watch(keyboard):

@@ -7,9 +7,10 @@ interfaces that come and go, and checks that nothing grows and nothing is left.
 
 As root; everything happens in namespaces of its own, and ends with it. Every second it takes a sample of each program
 and folder; a note is a minute of them (less in a run shorter than 20 minutes). The first third of the notes is the warm-up.
-From the second to the last third, no count may grow, and the median of the anonymous memory by 5 % and 1 MiB at most; what
-a recorder takes goes up and down, and has a limit instead. A run of less than ten minutes is too short to judge memory. A
-program that ends by itself, an unexpected exit code, or a process, BPF program, mount or file that is left is a failure too.
+From the second to the last third, no count may grow, and the median of the anonymous memory by 5 % and 1 MiB at most: what
+grows more slowly needs a longer run. What a recorder takes goes up and down, and has a limit instead. A run of less than ten
+minutes is too short to judge memory. A program that ends by itself, an unexpected exit code, or a process, BPF program,
+mount or file that is left is a failure too.
 
 The notes are in FILE.csv. Exit code 1 after a failure, 130 after Ctrl-C.
 """
@@ -108,7 +109,7 @@ def soak(arguments, children, machine):
         work.end()
     failures = subjects.judge(taken) + residents.ended() + work.failures + residents.end()
     failures += left.behind(children, machine, program, before)
-    report.write(arguments, taken, work.rounds, failures)
+    report.write(arguments, taken, LIMITS, work.rounds, failures)
     return failures
 
 

@@ -1,12 +1,16 @@
-"""Whether leaks are found: each stand-in leaks one thing."""
+"""Whether leaks are found: each stand-in leaks one thing. And whether the checks fail where they should."""
 
+import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import judge
 import kernel_objects
 import notes
 from children import Children
+from residents import Resident
 
 STANDIN = Path(__file__).with_name("standin.py")
 # What is named for each leak.
@@ -41,8 +45,9 @@ def run():
         finally:
             children.kill_all()
     print(*lines, sep="\n")
+    wrong += [check.__name__ for check in (_slow_leaks, _early_panics, _hidden_objects) if not check()]
     if wrong:
-        print(f"soak: wrong about stand-ins: {', '.join(wrong)}", file=sys.stderr)
+        print(f"soak: wrong about: {', '.join(wrong)}", file=sys.stderr)
         return 1
     return 0
 
@@ -53,3 +58,33 @@ def _is_right(leak, lines):
     if named is None:
         return not own
     return any(f": {named} grew from " in line for line in own)
+
+
+def _slow_leaks():
+    """Memory that grows faster than what is said not to be seen is found, and slower growth is not."""
+    minutes = 30
+
+    def is_found(share):
+        rate = share * judge.unseen(80_000, minutes) / 60
+        rows = [{"anonymous_kib": 80_000 + int(rate * minute)} for minute in range(-minutes // 2, minutes // 2)]
+        return bool(judge.grown("a program", rows, {}))
+
+    return is_found(1.1) and not is_found(0.9)
+
+
+def _early_panics():
+    """A panic is found, however much is said after it."""
+    with tempfile.NamedTemporaryFile("w", suffix=".said") as said:
+        said.write("thread 'main' panicked at src/x.rs:1:1:\n" + 1000 * "still here\n")
+        said.flush()
+        return len(Resident("a program", None, Path(said.name)).panics()) == 1
+
+
+def _hidden_objects():
+    """Without the right to list BPF objects, none is no answer."""
+    if os.geteuid() != 0:
+        return True
+    code = f"import sys; sys.path.insert(0, {str(STANDIN.parent)!r}); import kernel_objects; kernel_objects.loaded()"
+    command = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", sys.executable, "-B", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "cannot list the BPF programs" in done.stderr
