@@ -127,7 +127,7 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     use super::{Contrast, Estimate, contrast, next, spread};
-    use crate::interval::Ratios;
+    use crate::interval::{Interval, Ratios};
     use crate::looks::{ERROR, Look};
     use crate::mean;
 
@@ -160,6 +160,42 @@ mod tests {
         let found = spread(&second).expect("eighteen");
         assert_eq!((found.between, found.share), (0.0, 0.0));
         assert!(found.p > 0.4, "{found:?}");
+    }
+
+    /// The six trials of CLASP as log odds ratios: 0.441 as a standard deviation ("CA") in DerSimonian and Kacker,
+    /// Contemporary Clinical Trials 28, 2007, tables 3 and 4.
+    #[test]
+    fn the_trials_of_clasp_differ_as_published() {
+        let clasp = hosts(
+            &[-1.2976, -1.2649, 0.1208, -0.3294, -0.2007, -0.1285],
+            &[0.34677, 0.26568, 0.19839, 0.02648, 0.22330, 0.00650],
+        );
+        let found = spread(&clasp).expect("six");
+        assert!((found.between - 0.4410).abs() < 0.00005, "{found:?}");
+    }
+
+    /// Weights of plants in three groups of ten, `PlantGrowth` of R: its analysis of variance prints F = 4.846. The noise of
+    /// the groups differs, so p is not quite the 0.01591 for equal noise.
+    #[test]
+    fn groups_of_plants_differ_as_r_prints_it() {
+        let plants = [(5.032, 0.339996), (4.661, 0.629921), (5.526, 0.195871)];
+        let plants = plants.map(|(mid, variance)| Estimate { mid, variance: variance / 10.0, pairs: 10 });
+        let found = spread(&plants).expect("three");
+        assert!((1.0 / (1.0 - found.share) - 4.846).abs() < 0.0005, "{found:?}");
+        assert!((0.0159..0.025).contains(&found.p), "{found:?}");
+    }
+
+    /// Additional hours of sleep of ten patients, `sleep` of R, after Student (Biometrika 6, 1908): R prints a mean of 1.58,
+    /// p = 0.002833 and the interval [0.7001142, 2.4598858].
+    #[test]
+    fn the_interval_over_hosts_is_that_of_student() {
+        let slept = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4];
+        let slept = Ratios::from(&slept[..]);
+        let Interval { mid, low, high } = slept.interval(Look::Planned(ERROR), 1).expect("ten");
+        assert!((mid - 1.58).abs() < 1e-9, "{mid}");
+        assert!((low - 0.7001142).abs() < 1e-6 && (high - 2.4598858).abs() < 1e-6, "{low} {high}");
+        let p = slept.p_value(Look::Planned(ERROR)).expect("ten");
+        assert!((p - 0.002833).abs() < 5e-7, "{p}");
     }
 
     /// With the same noise everywhere it is the F-test of a one-way analysis of variance: three hosts of means 1, 2 and 6, nine

@@ -139,9 +139,18 @@ impl Pool {
         self.pooled.first()
     }
 
-    /// Hosts whose own trial shows that the change helps.
+    /// Pooled hosts whose own trial shows that the change helps.
     pub fn helped(&self) -> usize {
-        self.hosts.iter().filter(|tried| tried.helps()).count()
+        self.hosts.iter().filter(|tried| tried.first_look.is_some() && tried.helps()).count()
+    }
+
+    /// Where the change helps less than on the other hosts, and no trial shows that it helps: groups, or all hosts but a group.
+    pub fn unhelped(&self) -> Vec<String> {
+        let unhelped = |one: &Exception| match one.is_less(self.metric.better) {
+            true => (!one.helps_some).then(|| one.group.clone()),
+            false => (!one.helps_rest).then(|| format!("hosts other than {}", one.group)),
+        };
+        self.exceptions.iter().filter_map(unhelped).collect()
     }
 
     /// True if something is proven against the change: on a host, or over all of them.
@@ -207,9 +216,12 @@ fn pool(key: Portable, records: &[&TrialRecord]) -> Pool {
     let mut by_host: BTreeMap<&str, Vec<&TrialRecord>> = BTreeMap::new();
     for record in records {
         let known = by_host.entry(name_of(&record.host)).or_default();
-        // The record of a trial grows: the longest is the latest.
-        match known.iter_mut().find(|one| (&one.id, &one.started) == (&record.id, &record.started)) {
-            Some(one) if one.slots.len() < record.slots.len() || one.analysis.is_none() => *one = record,
+        // The record of a trial grows: that of the end, or the longest, is the latest. Machines of one name may have trials of
+        // one number and second.
+        let of = |one: &TrialRecord| (one.id.clone(), one.started.clone(), one.host.boot_id.clone());
+        let age = |one: &TrialRecord| (one.analysis.is_some(), one.slots.len());
+        match known.iter_mut().find(|one| of(one) == of(record)) {
+            Some(one) if age(one) < age(record) => *one = record,
             Some(_) => {}
             None => known.push(record),
         }
@@ -412,9 +424,9 @@ fn advise(pool: &Pool) -> (Option<Advice>, String) {
             "On each further host before it is kept there: the hosts differ, and it may do harm on some."
                 .to_owned(),
         ),
-        Call::Helps => match pool.exceptions.iter().find(|exception| exception.is_less(pool.metric.better)) {
-            Some(except) => (Keep, format!("Except on {}.", except.group)),
-            None => (Keep, "Over all hosts it helps, and harm was found on none.".to_owned()),
+        Call::Helps => match &pool.unhelped()[..] {
+            [] => (Keep, "Over all hosts it helps, and harm was found on none.".to_owned()),
+            except => (Keep, format!("Except on {}.", except.join(", "))),
         },
     };
     (Some(advice), reason)

@@ -82,24 +82,35 @@ pub fn nothing(report: &DoctorReport) -> String {
             names.join(" and ")
         );
     }
-    let lost = load.ledger.in_words();
-    if load.received < TRAFFIC && load.dropped < 1.0 {
-        return match &report.elsewhere {
-            Some(Elsewhere { packets, .. }) => format!(
-                "nothing to judge here: no interface of this network namespace receives the {} packets/s of this machine",
-                count(*packets)
-            ),
-            None if report.recorded => "no traffic in this recording: nothing to judge".to_owned(),
-            None => format!(
-                "no traffic to judge: interfaces other than lo receive {} packets/s",
-                count(load.received)
-            ),
-        };
+    if let Some(why) = no_traffic(report) {
+        return why;
     }
+    let lost = load.ledger.in_words();
     let figures =
         [load.receive_time.map(|time| format!("busiest CPU {} in softirq", percent(time))), Some(lost)];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
     format!("nothing to do: {}", figures.join(", "))
+}
+
+/// Reason why the absence of findings proves nothing, if there is one.
+pub fn no_verdict(report: &DoctorReport) -> Option<String> {
+    report.refused.clone().or_else(|| no_traffic(report))
+}
+
+/// Says that there was nothing to judge, if there was not.
+fn no_traffic(report: &DoctorReport) -> Option<String> {
+    let load = &report.load;
+    (load.received < TRAFFIC && load.dropped < 1.0).then(|| match &report.elsewhere {
+        Some(Elsewhere { packets, .. }) => format!(
+            "nothing to judge here: no interface of this network namespace receives the {} packets/s of this machine",
+            count(*packets)
+        ),
+        None if report.recorded => "no traffic in this recording: nothing to judge".to_owned(),
+        None => format!(
+            "no traffic to judge: interfaces other than lo receive {} packets/s",
+            count(load.received)
+        ),
+    })
 }
 
 /// Findings by severity; within a severity, grouped by interface.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::document::{Document, Part};
+use super::findings::no_verdict;
 use super::status;
 use super::text::{BAD, CAUTION, Cell, GOOD, STRONG, Table, left, paragraph, rows, styled, wrapping};
 use super::words::{self, Tone};
@@ -39,8 +40,13 @@ pub struct Fleet {
 pub struct HostState {
     /// The host.
     pub host: Identity,
+    /// Boots of which there are records: several may also be several machines of one name, of which the latest counts.
+    pub boots: usize,
     /// Its findings, from the latest sample; `None` without one.
     pub findings: Option<Vec<Found>>,
+    /// Reason why the absence of findings proves nothing, such as no traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_verdict: Option<String>,
     /// Its open transactions, from the latest status; `None` without one.
     pub applied: Option<Vec<TransactionStatus>>,
     /// Files of its journal that cannot be read.
@@ -93,8 +99,9 @@ impl Fleet {
             match part {
                 Part::Doctor(report) => Latest::of(&mut hosts, &report.identity).doctor(report),
                 Part::Status(report) => {
-                    let host = report.host.clone().unwrap_or_default();
-                    let latest = Latest::of(&mut hosts, &host);
+                    let unknown = Identity::default();
+                    let latest = Latest::of(&mut hosts, report.host.as_ref().unwrap_or(&unknown));
+                    latest.boots.extend(report.host.iter().map(|host| host.boot_id.as_str()));
                     if latest.status.is_none_or(|known| known.taken <= report.taken) {
                         latest.status = Some(report);
                     }
@@ -193,6 +200,7 @@ impl Fleet {
 #[derive(Default)]
 struct Latest<'a> {
     host: Identity,
+    boots: BTreeSet<&'a str>,
     doctor: Option<&'a DoctorReport>,
     status: Option<&'a super::printed::StatusReport>,
 }
@@ -204,6 +212,7 @@ impl<'a> Latest<'a> {
     }
 
     fn doctor(&mut self, report: &'a DoctorReport) {
+        self.boots.insert(&report.identity.boot_id);
         if self.doctor.is_none_or(|known| known.taken <= report.taken) {
             self.doctor = Some(report);
         }
@@ -220,7 +229,9 @@ impl<'a> Latest<'a> {
         };
         HostState {
             host: self.host,
+            boots: self.boots.len(),
             findings: self.doctor.map(found),
+            no_verdict: self.doctor.and_then(no_verdict),
             applied: self.status.map(|status| status.transactions.clone()),
             unreadable: self.status.map_or(0, |status| status.unreadable.len()),
         }
@@ -234,7 +245,7 @@ impl HostState {
 }
 
 /// Name of a host in words.
-fn shown(host: &Identity) -> String {
+pub(super) fn shown(host: &Identity) -> String {
     match name_of(host) {
         "" => "unknown host".to_owned(),
         name => name.to_owned(),
@@ -289,8 +300,7 @@ fn statements(pool: &Pool) -> Vec<(Tone, String)> {
             0 => "no single trial shows that it helps".to_owned(),
             helped => format!("its own trial shows that it helps on {helped}"),
         };
-        let except: String =
-            pool.exceptions.iter().filter_map(|one| except(one, pool.metric.better)).collect();
+        let except = if primary.call == Call::Helps { excepted(pool) } else { String::new() };
         let title = &primary.metric.title;
         say(
             words::call_tone(primary.call),
@@ -349,12 +359,8 @@ fn statements(pool: &Pool) -> Vec<(Tone, String)> {
     if !repeated.is_empty() {
         say(Tone::Neutral, format!("Tried more than once, the first trial counts: {}", named(&repeated)));
     }
-    let boots = names_of(pool, |tried| tried.boots > 1);
-    if !boots.is_empty() {
-        say(
-            Tone::Caution,
-            format!("Several boots, or several hosts of one name, taken as one host: {}", named(&boots)),
-        );
+    if let Some((tone, text)) = boots(names_of(pool, |tried| tried.boots > 1)) {
+        say(tone, text);
     }
     let advice =
         pool.advice.map_or_else(String::new, |advice| format!("{}. ", capitalized(advice.in_words())));
@@ -362,18 +368,26 @@ fn statements(pool: &Pool) -> Vec<(Tone, String)> {
     lines
 }
 
-/// `; not on kernel 5.15 with virtio_net`.
-fn except(exception: &Exception, better: Better) -> Option<String> {
-    let how = match (exception.is_less(better), exception.helps_some) {
-        (true, false) => "not",
-        (true, true) => "less",
-        (false, _) => return None,
-    };
-    Some(format!("; {how} on {}", exception.group))
+/// `; not on kernel 5.15 with virtio_net`, of a change that helps on average.
+fn excepted(pool: &Pool) -> String {
+    let less = |one: &&Exception| one.is_less(pool.metric.better) && one.helps_some;
+    let less = pool.exceptions.iter().filter(less).map(|one| one.group.clone()).collect();
+    let parts = [("not", pool.unhelped()), ("less", less)].map(|(how, groups)| match &groups[..] {
+        [] => String::new(),
+        groups => format!("; {how} on {}", groups.join(", ")),
+    });
+    parts.concat()
 }
 
 fn names_of(pool: &Pool, is_one: impl Fn(&Tried) -> bool) -> Vec<String> {
     pool.hosts.iter().filter(|tried| is_one(tried)).map(|tried| shown(&tried.host)).collect()
+}
+
+/// Says which hosts have records of several boots.
+fn boots(names: Vec<String>) -> Option<(Tone, String)> {
+    let line =
+        || format!("Several boots, or several hosts of one name, taken as one host: {}", named(&names));
+    (!names.is_empty()).then(|| (Tone::Caution, line()))
 }
 
 /// The hosts of a pool, those with harm first, then from the worst effect to the best.
@@ -445,16 +459,31 @@ fn findings(hosts: &[HostState]) -> Option<Section> {
             names.join(", "),
         ],
     };
-    let clean: Vec<String> =
-        sampled.iter().filter(|(_, found)| found.is_empty()).map(|(state, _)| shown(&state.host)).collect();
-    let line = (!clean.is_empty()).then(|| (Tone::Good, format!("Without a finding: {}", named(&clean))));
+    let mut lines: Vec<(Tone, String)> = boots(several_boots(hosts)).into_iter().collect();
+    let (mut clean, mut unjudged) = (Vec::new(), Vec::new());
+    for (state, _) in sampled.iter().filter(|(_, found)| found.is_empty()) {
+        match &state.no_verdict {
+            None => clean.push(shown(&state.host)),
+            Some(why) => unjudged.push(format!("{} ({why})", shown(&state.host))),
+        }
+    }
+    if !clean.is_empty() {
+        lines.push((Tone::Good, format!("Without a finding: {}", named(&clean))));
+    }
+    if !unjudged.is_empty() {
+        lines.push((Tone::Caution, format!("Not judged: {}", named(&unjudged))));
+    }
     (!sampled.is_empty()).then(|| Section {
         heading: format!("Findings on {}", plural(sampled.len(), "host")),
-        lines: line.into_iter().collect(),
+        lines,
         narrow: 4,
         heads: &["Finding", "Hosts", "Severity", "Where", "All hosts"],
         rows: rows.into_iter().map(row).collect(),
     })
+}
+
+fn several_boots(hosts: &[HostState]) -> Vec<String> {
+    hosts.iter().filter(|state| state.boots > 1).map(|state| shown(&state.host)).collect()
 }
 
 /// Adds the name of a host once. Hosts come one after the other.
@@ -469,7 +498,7 @@ fn add(names: &mut Vec<String>, host: &Identity) {
 fn applied(hosts: &[HostState]) -> Option<Section> {
     let known: Vec<(&HostState, &Vec<TransactionStatus>)> =
         hosts.iter().filter_map(|state| Some((state, state.applied.as_ref()?))).collect();
-    let mut lines = Vec::new();
+    let mut lines: Vec<(Tone, String)> = boots(several_boots(hosts)).into_iter().collect();
     let mut by_what: BTreeMap<&str, [Vec<String>; 2]> = BTreeMap::new();
     for (state, transactions) in &known {
         let host = shown(&state.host);

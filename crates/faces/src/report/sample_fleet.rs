@@ -45,6 +45,7 @@ pub(crate) fn whole() -> Document {
     let findings = |host: &str, sketch: Sketch| {
         let mut report = diagnosed(sketch);
         report.identity.hostname = host.to_owned();
+        report.identity.boot_id = host.to_owned();
         Part::Doctor(Box::new(report))
     };
     let mut parts: Vec<Part> =

@@ -26,6 +26,8 @@ pub struct Exception {
     pub compared: usize,
     /// True if the trial of one of the hosts shows that the change helps there.
     pub helps_some: bool,
+    /// The same of the others.
+    pub helps_rest: bool,
 }
 
 impl Exception {
@@ -93,16 +95,20 @@ pub(crate) fn find(hosts: &[Tried]) -> Vec<Exception> {
         }
     }
     let exception = |(group, found): &(Group, Contrast)| {
-        let members =
-            || hosts.iter().enumerate().filter(|(at, _)| group.has(*at)).map(|(_, (tried, _))| tried);
+        let side = |is_member: bool| {
+            let side =
+                hosts.iter().zip(&group.members).filter(move |(_, member)| **member == Some(is_member));
+            side.map(|((tried, _), _)| tried)
+        };
         Exception {
             group: group.name.clone(),
-            hosts: members().map(|tried| name_of(&tried.host).to_owned()).collect(),
+            hosts: side(true).map(|tried| name_of(&tried.host).to_owned()).collect(),
             effect: found.group.exp_m1(),
             rest: found.rest.exp_m1(),
             p: found.p,
             compared: compared.len(),
-            helps_some: members().any(|tried| tried.helps()),
+            helps_some: side(true).any(|tried| tried.helps()),
+            helps_rest: side(false).any(|tried| tried.helps()),
         }
     };
     kept.into_iter().map(exception).collect()

@@ -4,6 +4,7 @@ use crate::recommendation::Advice;
 use crate::record::{Better, Call, TrialRecord, Verdict};
 use crate::simulate::fleet::trial;
 use crate::spec::Kind;
+use rxlab_path::model::Identity;
 use rxlab_stats::noise::Noise;
 
 /// A trial of 3 % noise on `hostname`, whose number is also its seed.
@@ -156,6 +157,55 @@ fn an_exception_has_the_name_of_what_its_hosts_share() {
     assert_eq!(only(&records).exceptions[0].group, "kernel 5.15", "an unknown driver names no group");
 }
 
+/// Groups by kernel and driver, with these effects on as many hosts.
+fn grouped(groups: &[(&str, &str, usize, f64)]) -> Pool {
+    let effects: Vec<f64> = groups.iter().flat_map(|&(_, _, hosts, effect)| vec![effect; hosts]).collect();
+    let mut records = fleet(&effects);
+    let names = groups.iter().flat_map(|&(kernel, driver, hosts, _)| vec![(kernel, driver); hosts]);
+    for (record, (kernel, driver)) in records.iter_mut().zip(names) {
+        record.host.kernel = kernel.to_owned();
+        record.drivers = [driver.to_owned()].into();
+    }
+    only(&records)
+}
+
+#[test]
+fn every_group_that_is_not_helped_is_named() {
+    let pool = grouped(&[
+        ("6.12.1", "mlx5_core", 40, 0.30),
+        ("5.15.0", "mlx5_core", 3, 0.0),
+        ("6.12.1", "virtio_net", 3, 0.0),
+    ]);
+    assert_eq!(pool.primary().expect("hosts").call, Call::Helps);
+    assert_eq!(pool.unhelped(), ["virtio_net", "kernel 5.15"], "{:?}", pool.exceptions);
+    assert_eq!((pool.advice, &*pool.reason), (Some(Advice::Keep), "Except on virtio_net, kernel 5.15."));
+}
+
+/// It helps in the group alone: the smaller group is named, the others are the exception.
+#[test]
+fn hosts_other_than_a_group_may_be_the_exception() {
+    let pool = grouped(&[("6.12.1", "mlx5_core", 8, 0.25), ("5.15.0", "mlx5_core", 9, 0.0)]);
+    assert_eq!(pool.unhelped(), ["hosts other than kernel 6.12"], "{:?}", pool.exceptions);
+}
+
+/// Where it helps, but less, it is kept too.
+#[test]
+fn a_group_that_is_helped_less_is_no_exception() {
+    let pool = grouped(&[("6.12.1", "mlx5_core", 12, 0.30), ("5.15.0", "mlx5_core", 4, 0.12)]);
+    assert_eq!((pool.exceptions.len(), pool.unhelped()), (1, Vec::new()));
+    assert_eq!(pool.advice, Some(Advice::Keep));
+    assert!(!pool.reason.contains("Except"), "{}", pool.reason);
+}
+
+/// A host that is left out is not counted among those that are pooled.
+#[test]
+fn only_pooled_hosts_are_counted_as_helped() {
+    let mut records = fleet(&[0.18; 5]);
+    records[4].design = Kind::BeforeAfter;
+    let pool = only(&records);
+    assert_eq!((pool.primary().expect("four").hosts, pool.helped()), (4, 4));
+}
+
 #[test]
 fn trials_of_other_changes_loads_and_metrics_are_not_pooled() {
     let mut records = fleet(&[0.18; 6]);
@@ -180,6 +230,31 @@ fn a_host_counts_once() {
     assert_eq!((pool.hosts.len(), tried.repeated, tried.boots), (3, 1, 2));
     assert_eq!((tried.trial.as_str(), tried.first_look.expect("nine").mid < 0.25), ("0001-simulated", true));
     assert!(records[3].slots.len() > 4);
+}
+
+/// Of two copies of a trial that still runs, the longer one counts, in whichever order they are given.
+#[test]
+fn the_latest_copy_of_a_record_counts() {
+    let records = fleet(&[0.18; 3]);
+    let copy = |slots: usize| TrialRecord {
+        slots: records[2].slots[..slots].to_vec(),
+        analysis: None,
+        ..records[2].clone()
+    };
+    for copies in [[copy(18), copy(4)], [copy(4), copy(18)]] {
+        let pool = only(&[&records[..2], &copies].concat());
+        assert_eq!((pool.hosts[2].repeated, pool.hosts[2].first_look.is_some()), (0, true));
+    }
+}
+
+/// Two machines of one name, tried in the same second.
+#[test]
+fn machines_of_one_name_are_no_copies() {
+    let mut records = fleet(&[0.18, 0.18, 0.18, -0.20]);
+    records[3].host = Identity { boot_id: "another".to_owned(), ..records[2].host.clone() };
+    let pool = only(&records);
+    assert_eq!((pool.hosts.len(), pool.hosts[2].boots, pool.hosts[2].repeated), (3, 2, 1));
+    assert!(!pool.hosts[2].against.is_empty(), "the harm of either counts");
 }
 
 #[test]

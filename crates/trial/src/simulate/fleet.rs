@@ -243,6 +243,26 @@ mod tests {
         assert!((interval.low + 1.108).abs() < 0.01 && (interval.high + 0.321).abs() < 0.01, "{interval:?}");
     }
 
+    /// The six trials of CLASP, log odds ratios: DerSimonian and Kacker (Contemporary Clinical Trials 28, 2007, tables 3 and 4)
+    /// print 0.3681 and -0.3811 by Paule and Mandel.
+    #[test]
+    fn the_usual_model_is_that_of_the_trials_of_clasp() {
+        let trials = [
+            (-1.2976, 0.34677),
+            (-1.2649, 0.26568),
+            (0.1208, 0.19839),
+            (-0.3294, 0.02648),
+            (-0.2007, 0.22330),
+            (-0.1285, 0.00650),
+        ];
+        let trials = trials.map(|(mid, variance)| Estimate { mid, variance, pairs: 9 });
+        let (between, interval) = usual(&trials);
+        assert!(
+            (between.sqrt() - 0.3681).abs() < 0.0001 && (interval.mid + 0.3811).abs() < 0.0001,
+            "{interval:?}"
+        );
+    }
+
     /// Records of trials that end by their own rule: without an effect, 5 % of 150 fleets are 7.5; three standard errors are 8.
     #[test]
     fn a_fleet_claims_no_effect_that_is_not_there() {

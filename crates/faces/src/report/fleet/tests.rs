@@ -6,6 +6,8 @@ use crate::report::markdown;
 use crate::report::sample_fleet::{on, status, trials, whole};
 use crate::report::sample_interference;
 use crate::report::text::{plain, rows};
+use rxlab_advise::doctor::diagnosed;
+use rxlab_path::sketch::Sketch;
 use rxlab_trial::record::{TrialRecord, Verdict};
 
 fn fleet(records: Vec<TrialRecord>) -> Fleet {
@@ -86,6 +88,39 @@ fn the_latest_state_of_a_host_counts() {
         let [HostState { applied: Some(applied), .. }] = &fleet.hosts[..] else { panic!("{fleet:?}") };
         assert_eq!(applied.len(), 1);
     }
+}
+
+/// A group in which the harm is larger is not one without harm.
+#[test]
+fn only_of_what_helps_it_is_said_where_it_does_not() {
+    let records = (1..=12).map(|at| match at {
+        0..=9 => on(&format!("web{at:02}"), ("6.12.1", "mlx5_core"), at, -0.10),
+        _ => on(&format!("web{at:02}"), ("5.15.0", "virtio_net"), at, -0.30),
+    });
+    let fleet = fleet(records.collect());
+    assert_eq!(fleet.pools[0].exceptions.len(), 1, "{:?}", fleet.pools[0].exceptions);
+    let text = joined(&fleet);
+    assert!(text.contains("Hurts: throughput") && !text.contains("not on kernel"), "{text}");
+}
+
+/// No finding without traffic proves nothing, and a machine of the same name may have had one.
+#[test]
+fn a_host_without_a_verdict_is_not_one_without_findings() {
+    let of = |boot: &str, sketch: Sketch| {
+        let mut report = diagnosed(sketch);
+        (report.identity.hostname, report.identity.boot_id) = ("web1".to_owned(), boot.to_owned());
+        Part::Doctor(Box::new(report))
+    };
+    let idle = || Sketch::new(4).device("eth0", &[1]);
+    let fleet = Fleet::new(&Document::new(vec![of("a", Sketch::case_a()), of("b", idle())]));
+    let text = joined(&fleet);
+    assert!(
+        text.contains("Not judged: web1 (no traffic to judge") && !text.contains("Without a finding"),
+        "{text}"
+    );
+    assert!(text.contains("Several boots, or several hosts of one name, taken as one host: web1"), "{text}");
+    let one = Fleet::new(&Document::new(vec![of("a", idle())]));
+    assert!(!joined(&one).contains("Several boots"));
 }
 
 #[test]

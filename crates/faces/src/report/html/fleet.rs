@@ -3,7 +3,7 @@
 use super::markup::Markup;
 use super::{effects, figure, glyph, page, tables, tone_class};
 use crate::report::document::Document;
-use crate::report::fleet::{Fleet, Section, verdict, worst_first};
+use crate::report::fleet::{Fleet, Section, shown, verdict, worst_first};
 use crate::report::words;
 use rxlab_base::number;
 use rxlab_trial::effect::Effect;
@@ -51,7 +51,7 @@ fn forest(m: &mut Markup, pool: &Pool) {
         .into_iter()
         .filter_map(|tried| {
             let note = tried.host.kernel.clone();
-            Some((tried.host.hostname.clone(), note, tried.effect?, verdict(tried)))
+            Some((shown(&tried.host), note, tried.effect?, verdict(tried)))
         })
         .collect();
     let hosts = looks.iter().map(|(host, note, effect, said)| {
