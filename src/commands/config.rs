@@ -12,7 +12,7 @@ use crate::error::{CommandError, Result};
 use rxlab_change::persist::{Walked, walk};
 
 /// Names another file; empty = none.
-const VARIABLE: &str = "RXLAB_CONFIG";
+pub(super) const VARIABLE: &str = "RXLAB_CONFIG";
 
 /// Read if it exists and [`VARIABLE`] is not set.
 const FILE: &str = "/etc/rxlab/config.toml";

@@ -18,11 +18,11 @@ use crate::error::{CommandError, Kind, Result};
 /// Offer the commands as tools for an agent, by the Model Context Protocol
 ///
 /// Speaks over standard input and output. An agent can look, explain, plan, predict and try. A trial changes values while it
-/// runs and puts them back at its end. Only with --allow-changes can an agent set values: they go back after at most ten minutes
-/// unless a person runs `rxlab confirm`.
+/// runs and puts them back at its end; without --allow-changes, only which CPUs take packets. Only with --allow-changes can an
+/// agent set values: they go back after at most ten minutes unless a person runs `rxlab confirm`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Offer apply, tune and undo, and trials of settings that interrupt traffic
+    /// Offer apply, tune and undo, and trials of settings that may stop packets
     #[arg(long)]
     allow_changes: bool,
 }
@@ -30,8 +30,9 @@ pub struct Args {
 /// Longest message that is read, bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Versions of the protocol that differ in nothing that is used here, the newest first.
-const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Versions of the protocol that differ in nothing that is used here, the newest first. Not 2025-03-26: its servers must
+/// take batches.
+const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2024-11-05"];
 
 /// For the agent, before its first call.
 const INSTRUCTIONS: &str = "rxlab finds the CPU of this Linux host that has more packets to receive than time, says why, and shows by \
@@ -40,26 +41,31 @@ const INSTRUCTIONS: &str = "rxlab finds the CPU of this Linux host that has more
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     let calls = Calls::new(global)?;
+    let ended = listen(&calls, args.allow_changes);
+    calls.end();
+    ended
+}
+
+/// Answers until standard input ends.
+fn listen(calls: &Calls, allows_changes: bool) -> Result {
     let mut input = std::io::stdin().lock();
     loop {
         let mut line = Vec::new();
-        input.by_ref().take(LONGEST).read_until(b'\n', &mut line)?;
+        input.by_ref().take(LONGEST + 1).read_until(b'\n', &mut line)?;
         if line.is_empty() {
-            break;
+            return Ok(());
         }
-        if line.len() as u64 == LONGEST {
+        if line.len() as u64 > LONGEST {
             return Err(CommandError::new(Kind::Usage, format!("a message is longer than {LONGEST} bytes")));
         }
         if line.trim_ascii().is_empty() {
             continue;
         }
         match Message::parse(&line) {
-            Ok(message) => answer(&calls, args.allow_changes, message),
-            Err(failure) => calls.send(&Reply::failed(Value::Null, failure)),
+            Ok(message) => answer(calls, allows_changes, message),
+            Err(refused) => calls.send(&refused),
         }
     }
-    calls.end();
-    Ok(())
 }
 
 /// Answers a request, or starts the call that will.
@@ -88,13 +94,33 @@ fn answer(calls: &Calls, allows_changes: bool, message: Message) {
     });
 }
 
+/// The version asked for, or the newest one before it: a client that knows that one may know older ones, but no newer one.
+fn version(asked: &Value) -> &'static str {
+    let is_known = |version: &&&str| asked.as_str().is_some_and(|asked| **version <= asked);
+    VERSIONS.iter().find(is_known).unwrap_or(&VERSIONS[0])
+}
+
 fn welcome(params: &Value) -> Value {
-    let version =
-        VERSIONS.iter().find(|version| params["protocolVersion"] == **version).unwrap_or(&VERSIONS[0]);
     json!({
-        "protocolVersion": version,
+        "protocolVersion": version(&params["protocolVersion"]),
         "capabilities": { "tools": {} },
         "serverInfo": { "name": "rxlab", "version": env!("CARGO_PKG_VERSION") },
         "instructions": INSTRUCTIONS,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_version_is_one_that_the_client_may_know() {
+        for known in ["2025-11-25", "2025-06-18", "2024-11-05"] {
+            assert_eq!(version(&json!(known)), known);
+        }
+        assert_eq!(version(&json!("2025-03-26")), "2024-11-05");
+        assert_eq!(version(&json!("2027-01-01")), "2025-11-25");
+        assert_eq!([version(&json!("1.0")), version(&Value::Null)], ["2025-11-25"; 2]);
+    }
 }

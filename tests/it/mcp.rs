@@ -23,7 +23,11 @@ struct Server {
 impl Server {
     fn start(args: &[&str]) -> Self {
         let state = tempfile::tempdir().expect("a temporary directory");
-        let mut command = rxlab(state.path(), &[&["mcp"], args].concat());
+        let command = rxlab(state.path(), &[&["mcp"], args].concat());
+        Self::of(command, state)
+    }
+
+    fn of(mut command: Command, state: tempfile::TempDir) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Running::spawn(&mut command);
         Self { input: process.stdin(), lines: process.lines(), process, state }
@@ -97,7 +101,7 @@ fn a_client_sets_a_value_and_puts_it_back() {
     assert!(explained["structuredContent"]["rules"].is_array(), "{explained}");
     let set = call("apply", json!({ "settings": ["rps srv0/rx-0 = 1"], "deadline": "10m" }));
     assert_eq!(set["isError"], false, "{set}");
-    assert!(text(&set).contains("rxlab") && text(&set).contains("confirm"), "{set}");
+    assert!(set.to_string().contains("confirm"), "{set}");
     assert_ne!(rps(), before);
     let again = call("apply", json!({ "settings": ["rps srv0/rx-0 = 0"], "deadline": "11m" }));
     assert_eq!(
@@ -117,8 +121,8 @@ fn a_client_sets_a_value_and_puts_it_back() {
 #[test]
 fn messages_are_answered_while_a_call_runs() {
     let mut server = Server::start(&[]);
-    let welcome = server.ask(1, "initialize", json!({ "protocolVersion": "2025-03-26", "capabilities": {} }));
-    assert_eq!(welcome["result"]["protocolVersion"], "2025-03-26");
+    let welcome = server.ask(1, "initialize", json!({ "protocolVersion": "2025-06-18", "capabilities": {} }));
+    assert_eq!(welcome["result"]["protocolVersion"], "2025-06-18");
     server.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     let sample =
         json!({ "name": "doctor", "arguments": { "sample": "60s" }, "_meta": { "progressToken": "t" } });
@@ -129,6 +133,9 @@ fn messages_are_answered_while_a_call_runs() {
         (&progress["method"], &progress["params"]["progressToken"]),
         (&json!("notifications/progress"), &json!("t"))
     );
+    // Another call of this number could be neither cancelled nor waited for.
+    let twice = server.ask(2, "tools/call", json!({ "name": "explain", "arguments": { "name": "rps" } }));
+    assert_eq!((&twice["id"], &twice["error"]["code"]), (&json!(2), &json!(-32600)));
     // What is cancelled ends, and is not answered.
     assert_eq!(calls(server.state.path(), &server.process), 1);
     server.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
@@ -149,6 +156,26 @@ fn a_call_ends_with_a_server_that_is_killed() {
     wait_for("the call", || calls(server.state.path(), &server.process) == 1);
     server.process.signal(rustix::process::Signal::KILL);
     wait_for("its end", || calls(server.state.path(), &server.process) == 0);
+}
+
+/// Its guard holds the deadline, in a session of its own.
+#[test]
+fn a_change_goes_back_after_its_server_is_killed() {
+    let Some(range) = range(1) else { return };
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let command = rxlab(state.path(), &["--netns", &netns, "mcp", "--allow-changes"]);
+    let mut server = Server::of(command, state);
+    let rps =
+        || host_in(&range.server).read_text("sys/class/net/srv0/queues/rx-0/rps_cpus").expect("readable");
+    let before = rps();
+    let call =
+        json!({ "name": "apply", "arguments": { "settings": ["rps srv0/rx-0 = 1"], "deadline": "3s" } });
+    let set = server.ask(1, "tools/call", call);
+    assert_eq!(set["result"]["isError"], false, "{set}");
+    assert_ne!(rps(), before);
+    server.process.signal(rustix::process::Signal::KILL);
+    wait_for("the deadline", || rps() == before && mentioning(server.state.path()).is_empty());
 }
 
 #[test]

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::message::Reply;
+use super::message::{Failure, Reply};
 use super::tools::Tool;
+use crate::commands::config::VARIABLE as CONFIG;
 use crate::commands::tree::EXIT_CODES;
 use crate::commands::{Global, output};
 use crate::error::{CommandError, Result};
@@ -81,26 +82,21 @@ impl Calls {
 
     /// Runs a tool; its answer follows.
     pub(super) fn start(&self, id: Value, tool: &Tool, allows_changes: bool, mut params: Value) {
-        let refused = |why: String| self.send(&Reply::result(id.clone(), told(true, why)));
+        let refused = |why: String| self.send(&Reply::result(id.clone(), told(true, [why.as_str()])));
         let (words, is_json) = match tool.words(params["arguments"].take(), allows_changes) {
             Ok(words) => words,
             Err(why) => return refused(why),
         };
         let mut running = self.shared.running();
+        if running.iter().any(|running| running.id == id) {
+            drop(running);
+            return self.send(&Reply::failed(id, Failure::request("a call with this `id` runs already")));
+        }
         if running.len() == MOST {
             drop(running);
             return refused(format!("{MOST} calls run already: wait for one of them"));
         }
-        let mut command = Command::new(&self.program);
-        command
-            .args(&self.options)
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        // As if its connection had ended, should this process be killed.
-        signal_at_our_end(&mut command, Signal::TERM);
-        let child = match command.spawn() {
+        let child = match self.command(words).spawn() {
             Ok(child) => child,
             Err(error) => {
                 drop(running);
@@ -112,13 +108,29 @@ impl Calls {
         let token = params.pointer("/_meta/progressToken").cloned().unwrap_or(Value::Null);
         let shared = Arc::clone(&self.shared);
         thread::spawn(move || {
-            let result = shared.watch(child, is_json, &token);
+            let result = shared.watch(child, is_json, &id, &token);
             if let Some(result) = shared.is_wanted(&id).then_some(result) {
                 shared.send(&Reply::result(id.clone(), result));
             }
             shared.running().retain(|running| running.id != id);
             shared.ended.notify_all();
         });
+    }
+
+    /// This program with these words.
+    fn command(&self, words: Vec<String>) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.options)
+            .args(words)
+            // No default of a configuration file, such as `keep = true` of `tune`, outranks the deadline.
+            .env(CONFIG, "")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // As if its connection had ended, should this process be killed.
+        signal_at_our_end(&mut command, Signal::TERM);
+        command
     }
 
     /// Interrupts a call, which restores what it has changed, and is not answered.
@@ -159,7 +171,7 @@ impl Shared {
     }
 
     /// Reads what a call says until it ends, and tells from time to time that it goes on.
-    fn watch(&self, mut child: Child, is_json: bool, token: &Value) -> Value {
+    fn watch(&self, mut child: Child, is_json: bool, id: &Value, token: &Value) -> Value {
         let began = Instant::now();
         let (sender, receiver) = channel::<()>();
         let read = |pipe: Option<Box<dyn Read + Send>>| {
@@ -174,7 +186,7 @@ impl Shared {
         let err = read(child.stderr.take().map(|pipe| Box::new(pipe) as _));
         drop(sender);
         while let Err(RecvTimeoutError::Timeout) = receiver.recv_timeout(PROGRESS) {
-            if !token.is_null() {
+            if !token.is_null() && self.is_wanted(id) {
                 let progress = json!({ "progressToken": token, "progress": began.elapsed().as_secs() });
                 self.send(&Reply::notification("notifications/progress", progress));
             }
@@ -188,7 +200,7 @@ impl Shared {
         match (out, err, child.wait()) {
             (Ok(out), Ok(err), Ok(status)) => said(&out, &err, status, is_json),
             (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
-                told(true, format!("cannot read its output: {error}"))
+                told(true, [format!("cannot read its output: {error}").as_str()])
             }
         }
     }
@@ -200,32 +212,31 @@ impl Shared {
 }
 
 fn text_of(pipe: Option<Box<dyn Read + Send>>) -> io::Result<String> {
-    let mut text = String::new();
-    if let Some(pipe) = pipe {
-        pipe.take(LONGEST).read_to_string(&mut text)?;
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.by_ref().take(LONGEST).read_to_end(&mut bytes)?;
+        // What is left is read as well: a closed pipe would end a command that goes on.
+        if io::copy(&mut pipe, &mut io::sink())? > 0 {
+            return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
+        }
     }
-    if text.len() as u64 == LONGEST { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The result of a call: what it printed, and what its exit code means.
+/// The result of a call: what it printed, then what it complained of and what its exit code means.
 fn said(out: &str, err: &str, status: ExitStatus, is_json: bool) -> Value {
-    let mut text = out.trim_end().to_owned();
-    let mut add = |more: &str| {
-        let gap = if text.is_empty() { "" } else { "\n" };
-        text += &format!("{gap}{}", more.trim_end());
-    };
-    if !err.is_empty() {
-        add(err);
-    }
-    match (status.code(), status.signal()) {
-        (Some(0), _) => {}
+    let means = match (status.code(), status.signal()) {
+        (Some(0), _) => String::new(),
         (Some(code), _) => {
             let known = EXIT_CODES.iter().find(|(known, _)| *known == code.to_string());
-            add(&format!("exit code {code}: {}", known.map_or("unknown", |(_, meaning)| meaning)));
+            format!("exit code {code}: {}", known.map_or("unknown", |(_, meaning)| meaning))
         }
-        (None, signal) => add(&format!("killed by signal {}", signal.unwrap_or(0))),
-    }
-    let mut result = told(!matches!(status.code(), Some(0 | 1)), text);
+        (None, signal) => format!("killed by signal {}", signal.unwrap_or(0)),
+    };
+    let more = [err.trim_end(), &means].into_iter().filter(|text| !text.is_empty());
+    let (out, more) = (out.trim_end(), more.collect::<Vec<_>>().join("\n"));
+    let texts = [out, &more].into_iter().filter(|text| !text.is_empty());
+    let mut result = told(!matches!(status.code(), Some(0 | 1)), texts);
     let structured = is_json.then(|| serde_json::from_str::<Value>(out).ok()).flatten();
     if let Some(structured) = structured.filter(Value::is_object) {
         result["structuredContent"] = structured;
@@ -233,13 +244,16 @@ fn said(out: &str, err: &str, status: ExitStatus, is_json: bool) -> Value {
     result
 }
 
-fn told(is_error: bool, text: String) -> Value {
-    json!({ "content": [{ "type": "text", "text": text }], "isError": is_error })
+fn told<'a>(is_error: bool, texts: impl IntoIterator<Item = &'a str>) -> Value {
+    let content: Vec<Value> = texts.into_iter().map(|text| json!({ "type": "text", "text": text })).collect();
+    json!({ "content": content, "isError": is_error })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::said;
+    use super::{CONFIG, Calls, LONGEST, said, text_of};
+    use std::ffi::OsStr;
+    use std::io::Cursor;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
 
@@ -251,8 +265,9 @@ mod tests {
     fn findings_are_no_error_of_the_call() {
         let found = said("!! CPU 2 is full\n", "", ended(1), false);
         assert_eq!(found["isError"], false);
-        let text = found["content"][0]["text"].as_str().expect("text");
-        assert!(text.starts_with("!! CPU 2 is full\nexit code 1: findings"), "{text}");
+        assert_eq!(found["content"][0]["text"], "!! CPU 2 is full");
+        let means = found["content"][1]["text"].as_str().expect("text");
+        assert!(means.starts_with("exit code 1: findings"), "{means}");
         let wrong = said("", "rxlab: no eth9\n  hint: rxlab show\n", ended(2), false);
         assert_eq!(wrong["isError"], true);
         let text = wrong["content"][0]["text"].as_str().expect("text");
@@ -266,8 +281,31 @@ mod tests {
 
     #[test]
     fn json_is_given_as_data_too() {
-        let found = said("{\"findings\": []}\n", "", ended(0), true);
+        let found = said("{\"findings\": []}\n", "rxlab: warning: odd\n", ended(1), true);
         assert_eq!(found["structuredContent"]["findings"].as_array().map(Vec::len), Some(0));
+        // A client of a version without structured content reads the text.
+        let text = found["content"][0]["text"].as_str().expect("text");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(text).ok().as_ref(),
+            found.get("structuredContent")
+        );
         assert_eq!(said("not JSON", "", ended(0), true).get("structuredContent"), None);
+    }
+
+    #[test]
+    fn the_configuration_file_gives_no_defaults() {
+        let calls = Calls { program: "rxlab".into(), options: Vec::new(), shared: Default::default() };
+        let command = calls.command(vec!["status".to_owned()]);
+        assert!(command.get_envs().any(|env| env == (OsStr::new(CONFIG), Some(OsStr::new("")))));
+    }
+
+    #[test]
+    fn any_output_is_read_to_its_end() {
+        let read = |bytes: Vec<u8>| text_of(Some(Box::new(Cursor::new(bytes))));
+        assert_eq!(read(b"eth\xff\n".to_vec()).expect("text"), "eth\u{fffd}\n");
+        let most = usize::try_from(LONGEST).expect("a size");
+        assert_eq!(read(vec![b'x'; most]).expect("text").len(), most);
+        let error = read(vec![b'x'; most + 1]).expect_err("too long");
+        assert_eq!(error.to_string(), "it is longer than 4194304 bytes");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// A request, or a notification.
 #[derive(Debug, PartialEq)]
 pub(super) struct Message {
-    /// A text or a number; `None` for a notification, which has no answer.
+    /// A text or an integer; `None` for a notification, which has no answer.
     pub(super) id: Option<Value>,
     pub(super) method: String,
     /// Null without any.
@@ -21,6 +21,11 @@ pub(super) struct Failure {
 }
 
 impl Failure {
+    /// It is no request.
+    pub(super) fn request(message: &str) -> Self {
+        Self { code: -32600, message: message.to_owned() }
+    }
+
     /// Its parameters are wrong.
     pub(super) fn params(message: String) -> Self {
         Self { code: -32602, message }
@@ -33,26 +38,25 @@ impl Failure {
 }
 
 impl Message {
-    pub(super) fn parse(line: &[u8]) -> Result<Self, Failure> {
+    /// The message of a line, or the answer to what is none.
+    pub(super) fn parse(line: &[u8]) -> Result<Self, Box<Reply>> {
         let unread = |error| Failure { code: -32700, message: format!("not JSON: {error}") };
-        let mut value: Value = serde_json::from_slice(line).map_err(unread)?;
-        let id = match value.get_mut("id").map(Value::take) {
-            None => None,
-            Some(id) if id.is_string() || id.is_number() => Some(id),
-            Some(_) => return Err(Self::unknown("`id` is neither a text nor a number")),
-        };
-        let method = value["method"].as_str().map(str::to_owned);
-        let method = method.ok_or_else(|| Self::unknown("a message without `method`"))?;
-        Ok(Self { id, method, params: value["params"].take() })
-    }
-
-    fn unknown(message: &str) -> Failure {
-        Failure { code: -32600, message: message.to_owned() }
+        let mut value: Value = serde_json::from_slice(line)
+            .map_err(|error| Box::new(Reply::failed(Value::Null, unread(error))))?;
+        let id = value.get_mut("id").map(Value::take);
+        let refused = |id, why| Err(Box::new(Reply::failed(id, Failure::request(why))));
+        if id.as_ref().is_some_and(|id| !(id.is_string() || id.is_i64() || id.is_u64())) {
+            return refused(Value::Null, "`id` is neither a text nor an integer");
+        }
+        match value["method"].as_str().map(str::to_owned) {
+            Some(method) => Ok(Self { id, method, params: value["params"].take() }),
+            None => refused(id.unwrap_or(Value::Null), "a message without `method`"),
+        }
     }
 }
 
 /// The answer to a request, or a notification.
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Reply {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,8 +94,10 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    fn code(line: &str) -> i32 {
-        Message::parse(line.as_bytes()).expect_err("refused").code
+    /// The code and the id of a refusal.
+    fn refusal(line: &[u8]) -> (i32, Value) {
+        let Reply { id, error, .. } = *Message::parse(line).expect_err("refused");
+        (error.expect("an error").code, id.expect("an id"))
     }
 
     #[test]
@@ -106,9 +112,17 @@ mod tests {
 
     #[test]
     fn what_is_no_message_has_the_code_of_json_rpc() {
-        assert_eq!(code("{"), -32700);
-        assert_eq!([code("[]"), code("1"), code("{}"), code(r#"{"id":null,"method":"ping"}"#)], [-32600; 4]);
-        assert_eq!(code(r#"[{"id":1,"method":"ping"}]"#), -32600, "batches are gone since 2025-06-18");
+        let nested = "[".repeat(100_000);
+        for line in [&b"{"[..], b"{\"id\":\"\xff\"}", nested.as_bytes(), br#"{"id":1e999,"method":"ping"}"#] {
+            assert_eq!(refusal(line), (-32700, Value::Null));
+        }
+        for line in ["[]", "1", "{}", r#"{"id":null,"method":"ping"}"#, r#"{"id":1.5,"method":"ping"}"#] {
+            assert_eq!(refusal(line.as_bytes()), (-32600, Value::Null), "{line}");
+        }
+        // Of the versions that are answered, none has batches.
+        assert_eq!(refusal(br#"[{"id":1,"method":"ping"}]"#), (-32600, Value::Null));
+        // The client waits for an answer with this id.
+        assert_eq!(refusal(br#"{"id":7,"method":5}"#), (-32600, json!(7)));
     }
 
     #[test]

@@ -6,13 +6,20 @@ use serde_json::{Map, Value, json};
 
 use rxlab_base::units::parse_duration;
 use rxlab_setting::Setting;
-use rxlab_setting::tunable::{Risk, risk_and_upkeep};
 
 /// Longest time until an unconfirmed value goes back.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(600);
 
 /// Longest trial or search.
 const LONGEST_TRIAL: Duration = Duration::from_secs(600);
+
+/// What is tried without permission: settings that choose CPUs for packets. With each value, packets are received. Others
+/// interrupt nothing by themselves, but may by their value: a small limit, or a rule that drops.
+const STEERING: [&str; 9] =
+    ["irqbalance", "irq_affinity", "rss", "rps", "rfs_entries", "rfs", "xps_cpus", "xps_rxqs", "threaded"];
+
+/// Largest table of flows that is tried without permission. The kernel allows 4096 times as much, which is gigabytes.
+const MOST_FLOWS: u32 = 131_072;
 
 /// A command that an agent can run.
 #[derive(Debug)]
@@ -138,11 +145,12 @@ pub(super) const TOOLS: [Tool; 10] = [
     Tool {
         name: "trial",
         what: "Show whether values help: switches them on and off in random order on the host's own traffic, for minutes, and puts \
-               everything back.",
+               everything back. Settings that choose CPUs for packets can be tried: irqbalance, irq_affinity, rss, rps, rfs_entries, \
+               rfs, xps_cpus, xps_rxqs, threaded; tables of up to 131072 flows. Others only with `rxlab mcp --allow-changes`.",
         sets: Sets::Meanwhile,
         takes: &[needed(text("nic", "The interface whose packets count.")), SETTINGS, TIME],
         words: |given| {
-            given.are_safe()?;
+            given.are_allowed()?;
             let words = Words::of("trial run --live").flag("nic", given, "nic");
             Ok(words.time("time", given, &TIME, "3m", LONGEST_TRIAL)?.set(given))
         },
@@ -179,7 +187,7 @@ pub(super) const TOOLS: [Tool; 10] = [
     },
     Tool {
         name: "undo",
-        what: "Put back what rxlab has set.",
+        what: "Put back what rxlab has set, also what a person has confirmed.",
         sets: Sets::Lasting,
         takes: &[text("transaction", "A transaction, as `status` names it; without it, all.")],
         words: |given| Ok(Words::of("undo").last(given, "transaction")),
@@ -217,7 +225,8 @@ impl Tool {
             },
             "annotations": {
                 "readOnlyHint": self.sets == Sets::Nothing,
-                "destructiveHint": false,
+                // Values are replaced, not added.
+                "destructiveHint": self.sets != Sets::Nothing,
                 "idempotentHint": self.sets == Sets::Nothing,
                 "openWorldHint": false,
             },
@@ -291,16 +300,21 @@ impl Arguments {
             .filter_map(Value::as_str)
     }
 
-    /// Refuses settings that interrupt traffic, unless changes are allowed.
-    fn are_safe(&self) -> Result<(), String> {
-        for text in self.settings() {
+    /// Refuses settings that do more than choose CPUs, unless changes are allowed.
+    fn are_allowed(&self) -> Result<(), String> {
+        for text in self.settings().filter(|_| !self.allows_changes) {
             let setting: Setting = text.parse().map_err(|error| format!("{error}"))?;
-            let is_safe = risk_and_upkeep(&setting.knob, None).is_some_and(|(risk, _)| risk == Risk::Safe);
-            if !is_safe && !self.allows_changes {
-                return Err(format!(
-                    "{text} interrupts traffic: it is tried only with `rxlab mcp --allow-changes`"
-                ));
-            }
+            let Setting { knob, value, .. } = &setting;
+            let is_table = ["rfs_entries", "rfs"].contains(&knob.as_str());
+            let why = if !STEERING.contains(&knob.as_str()) {
+                format!("`{knob}` may stop packets")
+            } else if is_table && value != "off" && !value.parse().is_ok_and(|flows: u32| flows <= MOST_FLOWS)
+            {
+                format!("{value} flows may take too much memory")
+            } else {
+                continue;
+            };
+            return Err(format!("{why}: it is tried only with `rxlab mcp --allow-changes`"));
         }
         Ok(())
     }
@@ -358,7 +372,8 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEADLINE, LONGEST_DEADLINE, LONGEST_TRIAL, TIME, TOOLS, Tool};
+    use super::{DEADLINE, LONGEST_DEADLINE, LONGEST_TRIAL, STEERING, TIME, TOOLS, Tool};
+    use rxlab_setting::tunable::{Risk, risk_and_upkeep};
     use serde_json::{Value, json};
 
     fn tool(name: &str) -> &'static Tool {
@@ -429,10 +444,31 @@ mod tests {
     }
 
     #[test]
-    fn what_interrupts_traffic_is_tried_only_if_changes_are_allowed() {
-        let trial = json!({ "nic": "eth0", "settings": ["channels eth0 = 2"] });
-        assert!(words("trial", trial.clone()).expect_err("refused").contains("interrupts traffic"));
-        assert!(tool("trial").words(trial, true).is_ok());
+    fn without_permission_a_trial_only_chooses_cpus() {
+        let what = tool("trial").what;
+        for knob in STEERING {
+            assert_eq!(risk_and_upkeep(knob, None).map(|(risk, _)| risk), Some(Risk::Safe), "{knob}");
+            assert!(what.split([' ', ',', ';']).any(|word| word == knob), "{knob}");
+        }
+        for setting in [
+            "channels eth0 = 2",
+            "ntuple_rule eth0/rule-7 = tcp4 action -1",
+            "nf_conntrack_max host = 1",
+            "gro_flush_timeout eth0 = 10000000000",
+            "affinity pid:1 = 0",
+            "rfs_entries host = 536870912",
+            "rfs eth0/rx-0 = 131073",
+            "nonsense eth0 = 1",
+        ] {
+            let trial = json!({ "nic": "eth0", "settings": ["rps eth0/rx-0 = 2-7", setting] });
+            let why = words("trial", trial.clone()).expect_err(setting);
+            assert!(why.ends_with("it is tried only with `rxlab mcp --allow-changes`"), "{why}");
+            assert!(tool("trial").words(trial, true).is_ok());
+        }
+        for setting in ["rfs_entries host = 131072", "rfs eth0/rx-0 = off", "rss eth0 = equal 2"] {
+            assert!(words("trial", json!({ "nic": "eth0", "settings": [setting] })).is_ok());
+        }
+        assert!(what.contains(&super::MOST_FLOWS.to_string()));
     }
 
     /// The names of the arguments and their meaning reach the agent.
@@ -446,7 +482,13 @@ mod tests {
             properties["deadline"]["description"].as_str().is_some_and(|text| text.contains("at most 10m"))
         );
         assert_eq!(properties["json"]["type"], "boolean");
-        assert_eq!(described["annotations"]["readOnlyHint"], json!(false));
+        let hints = |name: &str| tool(name).described()["annotations"].clone();
+        for name in ["trial", "apply", "tune", "undo"] {
+            assert_eq!(
+                (&hints(name)["readOnlyHint"], &hints(name)["destructiveHint"]),
+                (&json!(false), &json!(true))
+            );
+        }
         let reading = TOOLS.iter().filter(|tool| tool.described()["annotations"]["readOnlyHint"] == true);
         assert_eq!(
             reading.map(|tool| tool.name).collect::<Vec<_>>().join(" "),
