@@ -4,8 +4,6 @@
 //! files, judges or prints.
 
 mod between;
-#[cfg(test)]
-mod composed;
 mod flow;
 mod flow_path;
 mod flow_spread;
@@ -13,7 +11,7 @@ mod interrupts;
 mod irq_names;
 mod listeners;
 #[cfg(test)]
-mod published;
+mod machines;
 mod rates;
 mod stack;
 mod toeplitz;
