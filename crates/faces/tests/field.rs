@@ -1,11 +1,7 @@
 //! The machines of fixtures/field through every command: what show and doctor say of each, that every plan for it can be applied,
 //! undone and exported, and that the answers do not contradict each other. Which interrupt is whose is tested in `rxlab-advise`.
 
-#![allow(clippy::disallowed_methods)] // Opens the fixtures.
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -17,272 +13,43 @@ use rxlab_change::apply::{self, BeginInfo, Transaction};
 use rxlab_change::journal::{Memory, Store};
 use rxlab_faces::report::{findings, receive_path};
 use rxlab_path::model::{Model, Rates};
+use rxlab_record::field::{Machine, machines, snapshot};
 use rxlab_record::snapshot::Snapshot;
 use rxlab_setting::export::{Format, export};
 use rxlab_setting::{Plan, Setting, Target, simulation};
 use rxlab_sys::{Failpoint, FlakyHost, Host, RecordedHost};
 
-/// What is right about a machine.
-struct Machine {
-    name: &'static str,
-    /// Words of the map.
-    shown: &'static [&'static str],
-    /// Beginning of the first finding's title; empty if nothing is wrong, or nothing can be said.
-    finding: &'static str,
-    /// The plan that the doctor tries first, and its interface; none if no setting helps.
-    first: Option<(&'static str, &'static str)>,
-    /// Words that the doctor must not say.
-    unsaid: &'static [&'static str],
-}
-
-const fn machine(
-    name: &'static str,
-    shown: &'static [&'static str],
-    finding: &'static str,
-    first: Option<(&'static str, &'static str)>,
-    unsaid: &'static [&'static str],
-) -> Machine {
-    Machine { name, shown, finding, first, unsaid }
-}
-
-const ELSEWHERE: &str = "another network namespace";
-
-const MACHINES: [Machine; 73] = [
-    machine("al-eth", &["199"], "CPU 0 is full", Some(("spread.irq", "eth1")), &[ELSEWHERE]),
-    machine("am65-cpsw", &["279"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
-    machine("am65-cpsw-interface-name", &["279"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
-    machine(
-        "atlantic-one-name",
-        &["128"],
-        "CPU 3 handles",
-        Some(("spread.irq", "enp1s0")),
-        &["too-few-queues"],
-    ),
-    machine(
-        "azure-mlx5-vf",
-        &["enP41394s1"],
-        "enP41394s1 is on node 0, its interrupts land on node 1",
-        Some(("numa-local.irq", "enP41394s1")),
-        &[ELSEWHERE],
-    ),
-    machine(
-        "bcmgenet-arch-timer",
-        &["eth0"],
-        "CPU 0 is full",
-        Some(("rps", "eth0")),
-        &[ELSEWHERE, "arch_timer"],
-    ),
-    machine("cxgb4", &["enp5s0f4"], "CPU 17 handles", Some(("spread.irq", "enp5s0f4")), &[ELSEWHERE]),
-    machine("cxgb4-vendor", &["enp5s0f4"], "CPU 17 handles", Some(("spread.irq", "enp5s0f4")), &[ELSEWHERE]),
-    machine("device-drops-idle", &["eth0"], "eth0 drops 900 packets/s", None, &["\"no drops\""]),
-    machine(
-        "ena-over-allowance",
-        &["ens5"],
-        "the host delays or drops 2,400 packets/s of ens5",
-        None,
-        &["one-core-hotspot", "too-few-queues"],
-    ),
-    machine("ena-xdp", &["ens5"], "ens5 has 2 RX queues", Some(("rps", "ens5")), &["channels ens5"]),
-    machine("gve-1queue", &["38"], "CPU 8 is full", Some(("rps", "ens4")), &[ELSEWHERE]),
-    machine("hinic-uncounted", &["ens8"], "CPU 3 is full", Some(("spread.irq", "ens8")), &[ELSEWHERE]),
-    machine("ice-128queue", &["em3"], "", None, &[]),
-    machine(
-        "ice-32queue",
-        &["ens2f1"],
-        "CPUs 0-3 each handle the interrupts of 8 busy queues",
-        Some(("spread.irq", "ens2f1")),
-        &[],
-    ),
-    machine(
-        "ice-vectors-exhausted",
-        &["ens2f0"],
-        "6,600 interrupts/s of ens2f0 on isolated CPUs 2-5",
-        Some(("isolate.channels", "ens2f0")),
-        &["irq_affinity"],
-    ),
-    machine(
-        "ice-vendor-two-queues-a-vector",
-        &["ens2f1"],
-        "CPUs 0-3 each handle the interrupts of 4 busy queues",
-        Some(("spread.irq", "ens2f1")),
-        &[],
-    ),
-    machine("igb-squeezes", &["eth0"], "", None, &["time-squeeze"]),
-    machine("iptables-4500-rules", &["ens3"], "CPU 2 is full", Some(("rps", "ens3")), &["not-packets"]),
-    machine(
-        "ixgbe-16queue",
-        &["enp3s0f0"],
-        "enp3s0f0 has 16 RX queues",
-        Some(("rps", "enp3s0f0")),
-        &["channels"],
-    ),
-    machine(
-        "ixgbe-40queue",
-        &["enp3s0f0"],
-        "rx-0 and 15 more queues take 100 %",
-        Some(("rps", "enp3s0f0")),
-        &["channels enp3s0f0 ="],
-    ),
-    machine(
-        "kvm-capped-cpu",
-        &["eth0"],
-        "the hypervisor takes 40 % of the time",
-        None,
-        &["one-core-hotspot", "single-queue-no-rps"],
-    ),
-    machine("lxcfs", &[], "", None, &["one-core-hotspot"]),
-    machine("lxcfs-docker", &[], "", None, &["one-core-hotspot"]),
-    machine("be2net-default-queue", &["rx-4"], "CPU 0 is full", Some(("rps", "ens2f0")), &["no drops"]),
-    machine("dpaa2-portals", &["eth1"], "CPU 2 is full", Some(("rps", "eth1")), &["no drops", ELSEWHERE]),
-    machine("e1000-one-line", &["16"], "CPU 3 is full", Some(("rps", "eth0")), &["already takes another"]),
-    machine(
-        "hns3-uncounted",
-        &["eth0"],
-        "CPU 0 is full",
-        Some(("rps", "eth0")),
-        &[ELSEWHERE, "fewer packets"],
-    ),
-    machine("mlx4-beside-igb", &["81"], "CPU 1 is full", Some(("rps", "ens5")), &["set channels eno1"]),
-    machine("mlx5-representors", &["81"], "CPU 2 is full", Some(("rps", "enp8s0f0npf0vf0")), &[ELSEWHERE]),
-    machine("mvneta-percpu", &["37"], "CPU 0 is full", Some(("rps", "eth0")), &["no drops"]),
-    machine("mvpp2-queue-full", &["eth0"], "eth0 loses 1,200 packets/s", None, &["no drops"]),
-    machine("octeontx2-drops", &["eth0"], "eth0 drops 20,000 packets/s", None, &["nothing to do"]),
-    machine("mt7622-dsa", &["143"], "all 85,000 packets/s of eth0", Some(("rfs", "eth0")), &[ELSEWHERE]),
-    machine("mt7996-napi-threads", &["eth0"], "CPU 3 is full", None, &["too-few-queues", "channels"]),
-    machine("plic-no-trigger", &["eth0"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
-    machine("pppoe-bnx2x", &["eth3"], "CPU 6 is full", Some(("rps", "eth3")), &["too-few-queues"]),
-    machine(
-        "r8125-beside-soc-nics",
-        &["eth2", "26"],
-        "CPU 0 is full",
-        Some(("spread.irq", "eth2")),
-        &["it receives all packets of eth0"],
-    ),
-    machine("tunnel-drops", &["wg0"], "wg0 drops 900 packets/s", Some(("rfs", "eth0")), &["no drops"]),
-    machine("tunnel-drops-idle", &["wg0"], "wg0 drops 900 packets/s", None, &["no drops"]),
-    machine("usb-nic", &["25"], "CPU 3 is full", Some(("rps", "eth1")), &[ELSEWHERE]),
-    machine(
-        "veth-8queue",
-        &["veth00000000"],
-        "7 of 8 queues of veth00000000 have no RPS mask",
-        Some(("rps", "veth00000000")),
-        &[],
-    ),
-    machine(
-        "vmxnet3-46cpu",
-        &["ens192"],
-        "CPU 0 is full",
-        Some(("spread.irq", "ens192")),
-        &["0 packets/s\""],
-    ),
-    machine(
-        "wireguard",
-        &["wireguard.cali"],
-        "wireguard.cali drops 900 packets/s",
-        Some(("rps", "wireguard.cali")),
-        &["no drops"],
-    ),
-    machine("xen-3.10-ixgbevf", &["100"], "CPU 0 is full", Some(("rps", "eth0")), &["will spread it"]),
-    machine("xen-3.10-ixgbevf-8cpu", &["100"], "CPU 0 is full", Some(("rps", "eth0")), &["will spread it"]),
-    machine("xen-ixgbevf", &["100"], "CPU 0 is full", Some(("rps", "eth0")), &["will spread it"]),
-    machine("aliyun-two-enis", &["32"], "CPU 4 is full", Some(("rps", "eth1")), &[ELSEWHERE]),
-    machine("armada-xp-mvneta", &["eth1"], "CPU 0 is full", Some(("rps", "eth1")), &[ELSEWHERE]),
-    machine("asahi-atlantic", &["80"], "enp3s0 drops 18,000 packets/s", None, &["no drops"]),
-    machine("bnx2-interrupts", &["70"], "", None, &["interrupt-rate"]),
-    machine(
-        "cm4-igb-4port",
-        &["54"],
-        "CPU 0 is full",
-        Some(("rps", "eth1")),
-        &["move the interrupts", "queues-share-a-cpu"],
-    ),
-    machine("ena-8queue-64cpu", &["131"], "CPU 0 is full", Some(("spread.irq", "eth0")), &[ELSEWHERE]),
-    machine(
-        "idpf-224cpu",
-        &["101"],
-        "enp54s0 is on node 0, its interrupts land on node 1",
-        Some(("numa-local.irq", "enp54s0")),
-        &[],
-    ),
-    machine("igb-all-on-cpu0", &["27"], "CPU 0 is full", Some(("spread.irq", "eth0")), &[]),
-    machine("ipq4019-ipqess", &["85"], "CPU 0 does 94 %", Some(("spread.irq", "eth0")), &[ELSEWHERE]),
-    machine("ipq8065-gmac", &["30"], "CPU 0 is full", Some(("spread.irq", "eth0")), &[ELSEWHERE]),
-    machine("ipq8074-edma", &["wan"], "CPU 0 is full", Some(("rps", "wan")), &[ELSEWHERE, "br-lan has no"]),
-    machine("joyent-two-virtio", &["25"], "CPU 1 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
-    machine("kata-hotplug", &["39"], "CPU 3 spends 85 %", Some(("rps", "eth0")), &[]),
-    machine("lantiq-xrx200", &["eth0"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
-    machine("mt7621-napi-thread", &["22"], "CPU 2 is full", None, &[ELSEWHERE, "phy0-ap0/rx-0 ="]),
-    machine("mt7986-two-macs", &["131"], "CPU 0 is full", Some(("rps", "eth1")), &[ELSEWHERE]),
-    machine("oci-virtio", &["61"], "CPU 1 does 51 %", Some(("rps", "ens3")), &[ELSEWHERE, "a NIC's"]),
-    machine("octeon-pow", &["eth0"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
-    machine("orin-nvethernet", &["eth0"], "CPU 0 is full", Some(("rps", "eth0")), &[ELSEWHERE]),
-    machine("r8169-renamed", &["125"], "CPU 1 is full", Some(("rps", "net0")), &[ELSEWHERE]),
-    machine("rk3399-gmac", &["24"], "CPU 0 is full", Some(("rps", "eth0")), &[]),
-    machine("rk3576-r8125", &["95"], "CPU 0 is full", Some(("rps", "eth0")), &["queues-share-a-cpu"]),
-    machine("rk3588-two-r8125", &["140"], "CPU 2 spends 90 %", Some(("rps", "eth1")), &[]),
-    machine("rp1-macb", &["106"], "CPU 0 is full", Some(("rps", "eth0")), &[]),
-    machine("s390-qeth", &["encf5f0"], "CPU 2 is full", Some(("rps", "encf5f0")), &[ELSEWHERE]),
-    machine("xu4-usb", &["eth0"], "CPU 7 does 80 %", Some(("rps", "eth0")), &[ELSEWHERE]),
-];
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/field")
-}
-
-fn recorded(name: &str) -> Snapshot {
-    let file = File::open(folder().join(format!("{name}.tar.zst"))).expect("a machine");
-    Snapshot::read(file).expect("a snapshot")
-}
-
-#[test]
-fn every_machine_is_in_the_table() {
-    let files = std::fs::read_dir(folder()).expect("listed");
-    let files = files.map(|file| file.expect("listed").file_name().into_string().expect("text"));
-    let files: BTreeSet<String> =
-        files.filter_map(|file| Some(file.strip_suffix(".tar.zst")?.to_owned())).collect();
-    assert_eq!(files, MACHINES.iter().map(|machine| machine.name.to_owned()).collect());
-}
-
-/// What is wrong about the machine that `machine` describes.
-fn wrong(machine: &Machine) -> Vec<String> {
-    let snapshot = recorded(machine.name);
+/// What is wrong about a machine.
+fn wrong((name, machine): (String, Machine)) -> Vec<String> {
+    let snapshot = snapshot(&name);
     let (model, rates) = snapshot.interval().expect("two samples");
     let report = doctor(&model, &rates, "rxlab");
     let map = receive_path::overview(&model);
-    let mut wrong: Vec<String> = machine
-        .shown
-        .iter()
-        .filter(|words| !map.contains(**words))
-        .map(|words| format!("`{words}` is not shown"))
-        .collect();
-    wrong.extend(said(machine, &report));
+    let missing = machine.on_map.iter().filter(|words| !map.contains(*words));
+    let mut wrong: Vec<String> = missing.map(|words| format!("`{words}` is not shown")).collect();
+    wrong.extend(said(&machine, &report));
     wrong.extend(contradictions(&model, &rates, &report));
     for plan in plans(&model, &rates, &report) {
         let of_plan = unproven(&model, &plan).into_iter().chain(not_applied(&snapshot, &model, &plan));
         let of_plan = of_plan.chain(not_exported(&model, &plan));
         wrong.extend(of_plan.map(|why| format!("{}: {why}", plan.name)));
     }
-    wrong.into_iter().map(|why| format!("{}: {why}", machine.name)).collect()
+    wrong.into_iter().map(|why| format!("{name}: {why}")).collect()
 }
 
 fn said(machine: &Machine, report: &DoctorReport) -> Vec<String> {
     let screen = findings::everything(report, "rxlab");
     let mut wrong = Vec::new();
     let title = findings::worst_first(&report.findings).first().map_or("", |first| first.title.as_str());
-    if !title.starts_with(machine.finding) || title.is_empty() != machine.finding.is_empty() {
+    if !title.starts_with(&machine.finding) || title.is_empty() != machine.finding.is_empty() {
         wrong.push(format!("the doctor begins with `{title}`"));
     }
     let first = report.plans.first().map(|first| (first.plan.name.as_str(), first.nic.as_str()));
-    if first != machine.first {
+    if first != machine.first_plan.as_ref().map(|(name, nic)| (name.as_str(), nic.as_str())) {
         wrong.push(format!("the first plan is {first:?}"));
     }
-    wrong.extend(
-        machine
-            .unsaid
-            .iter()
-            .filter(|words| screen.contains(**words))
-            .map(|words| format!("`{words}` is said:\n{screen}")),
-    );
+    let told = machine.not_on_screen.iter().filter(|words| screen.contains(*words));
+    wrong.extend(told.map(|words| format!("`{words}` is said:\n{screen}")));
     wrong
 }
 
@@ -441,6 +208,6 @@ fn not_exported(model: &Model, plan: &Plan) -> Vec<String> {
 
 #[test]
 fn all_commands_are_right_about_every_machine() {
-    let wrong: Vec<String> = MACHINES.iter().flat_map(wrong).collect();
+    let wrong: Vec<String> = machines().into_iter().flat_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -16,5 +16,7 @@
 //! assert!(Snapshot::read(&file[..]).is_ok());
 //! ```
 
+#[cfg(feature = "testing")]
+pub mod field;
 pub mod recorder;
 pub mod snapshot;
