@@ -40,7 +40,7 @@ impl State {
                 if *area == Area::DiskGone {
                     self.gone_until = until;
                 }
-                self.faults.push(Fault { area: *area, errno: errno.raw(), until });
+                self.faults.push(Fault { area: *area, errno: *errno as i32, until });
             }
             Move::Kill => self.kill_running(),
             Move::KillInCall => {

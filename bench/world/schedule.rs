@@ -15,7 +15,6 @@ pub(crate) struct Schedule {
     pub(crate) events: Vec<Event>,
 }
 
-/// One move of the adversary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Event {
     /// Operations that are counted.
@@ -79,7 +78,6 @@ pub(crate) enum Slot {
     Ksoftirqd(u8),
 }
 
-/// A value of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NicValue {
     Channels,
@@ -268,7 +266,6 @@ pub(crate) enum Move {
     Netns(u8, u8),
     /// A device is deleted and recreated under the same name.
     Remake(u8),
-    /// A device is deleted.
     Delete(u8),
     /// A link goes down and up, and its interrupts are requested again.
     LinkReset(u8),
@@ -300,7 +297,6 @@ pub(crate) enum Move {
     Damage(u8, u8),
     /// A network namespace is deleted and another one with its inode is created.
     Reuse(u8),
-    /// Something happens to a process.
     Process(u8, ThreadMove),
     /// Something happens to a control group.
     Group(u8, GroupMove),
@@ -363,43 +359,25 @@ pub(crate) enum Area {
     DiskGone,
 }
 
-/// Error of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(crate) enum Errno {
-    Enoent,
+    Enoent = 2,
     /// Input or output error.
-    Eio,
+    Eio = 5,
     /// No process or thread can be started, or a limit is reached.
-    Eagain,
-    Enomem,
+    Eagain = 11,
+    Enomem = 12,
     /// Too many open files.
-    Emfile,
+    Emfile = 24,
     /// A file would grow beyond the limit of the process.
-    Efbig,
-    Ebusy,
-    Eacces,
+    Efbig = 27,
+    Ebusy = 16,
+    Eacces = 13,
     /// The disk is full.
-    Enospc,
+    Enospc = 28,
     /// The file system is read-only.
-    Erofs,
-}
-
-impl Errno {
-    pub(crate) fn raw(self) -> i32 {
-        match self {
-            Errno::Enoent => 2,
-            Errno::Eio => 5,
-            Errno::Eagain => 11,
-            Errno::Enomem => 12,
-            Errno::Emfile => 24,
-            Errno::Efbig => 27,
-            Errno::Ebusy => 16,
-            Errno::Eacces => 13,
-            Errno::Enospc => 28,
-            Errno::Erofs => 30,
-        }
-    }
+    Erofs = 30,
 }
 
 impl Move {

@@ -46,8 +46,10 @@ use std::fmt::Write;
 use super::wire::only;
 use super::{Attributes, WireError};
 
-/// A number and its maximum; the kernel reports both or neither.
-fn count(message: &Attributes<'_>, now: u16, max: u16) -> Result<Option<Count>, WireError> {
+/// A number and its maximum, whose attribute is that of the number less 4, for rings as for channels. The kernel reports both or
+/// neither.
+fn count(message: &Attributes<'_>, now: u16) -> Result<Option<Count>, WireError> {
+    let max = now - 4;
     match (message.number32(now)?, message.number32(max)?) {
         (Some(now), Some(max)) => Ok(Some(Count { now, max })),
         (None, None) => Ok(None),

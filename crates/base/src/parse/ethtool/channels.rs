@@ -3,35 +3,23 @@
 use super::{ChannelKind, Channels, count, only};
 use crate::parse::{Attributes, WireError, attribute};
 
-const A_RX_MAX: u16 = 2;
-const A_TX_MAX: u16 = 3;
-const A_OTHER_MAX: u16 = 4;
-const A_COMBINED_MAX: u16 = 5;
-const A_RX_COUNT: u16 = 6;
-const A_TX_COUNT: u16 = 7;
 const A_OTHER_COUNT: u16 = 8;
-const A_COMBINED_COUNT: u16 = 9;
 
 /// The queues of one interface; kinds whose maximum is 0 are `None`.
 pub fn channels(answer: &[u8]) -> Result<Channels, WireError> {
     let message = Attributes::parse(only(answer)?)?;
     Ok(Channels {
-        rx: count(&message, A_RX_COUNT, A_RX_MAX)?,
-        tx: count(&message, A_TX_COUNT, A_TX_MAX)?,
-        other: count(&message, A_OTHER_COUNT, A_OTHER_MAX)?,
-        combined: count(&message, A_COMBINED_COUNT, A_COMBINED_MAX)?,
+        rx: count(&message, ChannelKind::Rx as u16)?,
+        tx: count(&message, ChannelKind::Tx as u16)?,
+        other: count(&message, A_OTHER_COUNT)?,
+        combined: count(&message, ChannelKind::Combined as u16)?,
     })
 }
 
 impl ChannelKind {
     /// The attribute of `ETHTOOL_MSG_CHANNELS_SET` that requests this number of queues of this kind.
     pub fn attribute(self, count: u32) -> Vec<u8> {
-        let kind = match self {
-            ChannelKind::Rx => A_RX_COUNT,
-            ChannelKind::Tx => A_TX_COUNT,
-            ChannelKind::Combined => A_COMBINED_COUNT,
-        };
-        attribute(kind, count.to_ne_bytes())
+        attribute(self as u16, count.to_ne_bytes())
     }
 }
 

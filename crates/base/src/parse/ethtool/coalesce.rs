@@ -3,69 +3,52 @@
 use super::{Coalesce, only};
 use crate::parse::{Attributes, WireError, attribute};
 
-const A_RX_USECS: u16 = 2;
-const A_RX_MAX_FRAMES: u16 = 3;
-const A_TX_USECS: u16 = 6;
-const A_TX_MAX_FRAMES: u16 = 7;
-const A_USE_ADAPTIVE_RX: u16 = 11;
-const A_USE_ADAPTIVE_TX: u16 = 12;
-
 /// The moderation of one interface; unsupported values are `None`.
 pub fn coalesce(answer: &[u8]) -> Result<Coalesce, WireError> {
     let message = Attributes::parse(only(answer)?)?;
-    let flag = |kind| Ok(message.number(kind)?.map(|value| value != 0));
+    let number = |which: CoalesceParameter| message.number32(which as u16);
+    let flag = |which: Adaptive| Ok(message.number(which as u16)?.map(|value| value != 0));
     Ok(Coalesce {
-        rx_usecs: message.number32(A_RX_USECS)?,
-        rx_frames: message.number32(A_RX_MAX_FRAMES)?,
-        tx_usecs: message.number32(A_TX_USECS)?,
-        tx_frames: message.number32(A_TX_MAX_FRAMES)?,
-        adaptive_rx: flag(A_USE_ADAPTIVE_RX)?,
-        adaptive_tx: flag(A_USE_ADAPTIVE_TX)?,
+        rx_usecs: number(CoalesceParameter::RxUsecs)?,
+        rx_frames: number(CoalesceParameter::RxFrames)?,
+        tx_usecs: number(CoalesceParameter::TxUsecs)?,
+        tx_frames: number(CoalesceParameter::TxFrames)?,
+        adaptive_rx: flag(Adaptive::Rx)?,
+        adaptive_tx: flag(Adaptive::Tx)?,
     })
 }
 
-/// A number of the moderation.
+/// A number of the moderation, by its attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoalesceParameter {
-    RxUsecs,
-    RxFrames,
-    TxUsecs,
-    TxFrames,
+    RxUsecs = 2,
+    RxFrames = 3,
+    TxUsecs = 6,
+    TxFrames = 7,
 }
 
-/// A switch of the moderation.
+/// A switch of the moderation, by its attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adaptive {
-    Rx,
-    Tx,
+    Rx = 11,
+    Tx = 12,
 }
 
 impl CoalesceParameter {
     /// The attribute of `ETHTOOL_MSG_COALESCE_SET` that requests it.
     pub fn attribute(self, value: u32) -> Vec<u8> {
-        let kind = match self {
-            CoalesceParameter::RxUsecs => A_RX_USECS,
-            CoalesceParameter::RxFrames => A_RX_MAX_FRAMES,
-            CoalesceParameter::TxUsecs => A_TX_USECS,
-            CoalesceParameter::TxFrames => A_TX_MAX_FRAMES,
-        };
-        attribute(kind, value.to_ne_bytes())
+        attribute(self as u16, value.to_ne_bytes())
     }
 }
 
 impl Adaptive {
     /// The attribute of `ETHTOOL_MSG_COALESCE_SET` that switches it.
     pub fn attribute(self, on: bool) -> Vec<u8> {
-        let kind = match self {
-            Adaptive::Rx => A_USE_ADAPTIVE_RX,
-            Adaptive::Tx => A_USE_ADAPTIVE_TX,
-        };
-        attribute(kind, [u8::from(on)])
+        attribute(self as u16, [u8::from(on)])
     }
 }
 
 impl Coalesce {
-    /// One of its numbers.
     pub fn holdback(&self, which: CoalesceParameter) -> Option<u32> {
         match which {
             CoalesceParameter::RxUsecs => self.rx_usecs,
@@ -75,7 +58,6 @@ impl Coalesce {
         }
     }
 
-    /// One of its switches.
     pub fn adaptive(&self, which: Adaptive) -> Option<bool> {
         match which {
             Adaptive::Rx => self.adaptive_rx,

@@ -30,28 +30,22 @@ pub struct QueueCoalesce {
     pub adaptive_rx: u32,
 }
 
-/// A value of [`QueueCoalesce`].
+/// A value of [`QueueCoalesce`], by its offset in the `struct ethtool_coalesce`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueDelay {
-    RxUsecs,
-    RxFrames,
-    AdaptiveRx,
+    RxUsecs = 4,
+    RxFrames = 8,
+    AdaptiveRx = 40,
 }
 
 impl QueueDelay {
     /// Its place in a message.
     pub fn offset(self) -> usize {
-        COALESCE
-            + match self {
-                QueueDelay::RxUsecs => 4,
-                QueueDelay::RxFrames => 8,
-                QueueDelay::AdaptiveRx => 40,
-            }
+        COALESCE + self as usize
     }
 }
 
 impl QueueCoalesce {
-    /// One of its values.
     pub fn value(&self, which: QueueDelay) -> u32 {
         match which {
             QueueDelay::RxUsecs => self.rx_usecs,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::parse::{QueueCounters, WireError, digits};
 
-/// Unit of a statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     Packets,
@@ -19,7 +18,6 @@ pub struct QueueStatistic {
     /// Its position among the driver's statistics.
     pub position: usize,
     pub queue: u32,
-    /// Unit of the counter.
     pub counted: Counted,
 }
 

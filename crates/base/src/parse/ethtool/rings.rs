@@ -3,46 +3,35 @@
 use super::{Count, Rings, count, only};
 use crate::parse::{Attributes, WireError, attribute};
 
-const A_RX_MAX: u16 = 2;
-const A_RX_MINI_MAX: u16 = 3;
-const A_RX_JUMBO_MAX: u16 = 4;
-const A_TX_MAX: u16 = 5;
-const A_RX: u16 = 6;
 const A_RX_MINI: u16 = 7;
 const A_RX_JUMBO: u16 = 8;
-const A_TX: u16 = 9;
 
 /// The rings of one interface; kinds whose maximum is 0 are `None`.
 pub fn rings(answer: &[u8]) -> Result<Rings, WireError> {
     let message = Attributes::parse(only(answer)?)?;
     Ok(Rings {
-        rx: count(&message, A_RX, A_RX_MAX)?,
-        rx_mini: count(&message, A_RX_MINI, A_RX_MINI_MAX)?,
-        rx_jumbo: count(&message, A_RX_JUMBO, A_RX_JUMBO_MAX)?,
-        tx: count(&message, A_TX, A_TX_MAX)?,
+        rx: count(&message, RingKind::Rx as u16)?,
+        rx_mini: count(&message, A_RX_MINI)?,
+        rx_jumbo: count(&message, A_RX_JUMBO)?,
+        tx: count(&message, RingKind::Tx as u16)?,
     })
 }
 
-/// The rings that every driver with rings has.
+/// The rings that every driver with rings has, by the attribute of their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RingKind {
-    Rx,
-    Tx,
+    Rx = 6,
+    Tx = 9,
 }
 
 impl RingKind {
     /// The attribute of `ETHTOOL_MSG_RINGS_SET` that requests this number of descriptors per ring.
     pub fn attribute(self, size: u32) -> Vec<u8> {
-        let kind = match self {
-            RingKind::Rx => A_RX,
-            RingKind::Tx => A_TX,
-        };
-        attribute(kind, size.to_ne_bytes())
+        attribute(self as u16, size.to_ne_bytes())
     }
 }
 
 impl Rings {
-    /// Descriptors of one kind.
     pub fn count(&self, kind: RingKind) -> Option<Count> {
         match kind {
             RingKind::Rx => self.rx,

@@ -28,13 +28,13 @@ pub struct Channels {
     pub combined: Option<Count>,
 }
 
-/// A kind of queues whose number a driver can change.
+/// A kind of queues whose number a driver can change, by the attribute of that number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelKind {
-    Rx,
-    Tx,
+    Rx = 6,
+    Tx = 7,
     /// Receive and transmit on one interrupt.
-    Combined,
+    Combined = 9,
 }
 
 impl ChannelKind {

@@ -8,7 +8,6 @@ use crate::units::IrqId;
 pub struct NetdevNapi {
     /// NAPI ID, the number that `SO_INCOMING_NAPI_ID` returns.
     pub id: u32,
-    /// Index of its interface.
     pub ifindex: u32,
     /// Its interrupt, if reported by the driver.
     pub irq: Option<IrqId>,
@@ -28,18 +27,14 @@ const A_IFINDEX: u16 = 1;
 const A_ID: u16 = 2;
 const A_IRQ: u16 = 3;
 const A_PID: u16 = 4;
-const A_DEFER_HARD_IRQS: u16 = 5;
-const A_GRO_FLUSH_TIMEOUT: u16 = 6;
-const A_IRQ_SUSPEND_TIMEOUT: u16 = 7;
-const A_THREADED: u16 = 8;
 
-/// One setting of a NAPI.
+/// A setting of a NAPI, by its attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NapiSetting {
-    DeferHardIrqs,
-    GroFlushTimeout,
-    IrqSuspendTimeout,
-    Threaded,
+    DeferHardIrqs = 5,
+    GroFlushTimeout = 6,
+    IrqSuspendTimeout = 7,
+    Threaded = 8,
 }
 
 impl NapiSetting {
@@ -56,15 +51,9 @@ impl NapiSetting {
     /// The attribute that sets it. All but `Threaded` and `DeferHardIrqs` may be longer than 32 bits; the kernel takes
     /// either length for its `uint`.
     pub fn attribute(self, value: u64) -> Vec<u8> {
-        let kind = match self {
-            NapiSetting::DeferHardIrqs => A_DEFER_HARD_IRQS,
-            NapiSetting::GroFlushTimeout => A_GRO_FLUSH_TIMEOUT,
-            NapiSetting::IrqSuspendTimeout => A_IRQ_SUSPEND_TIMEOUT,
-            NapiSetting::Threaded => A_THREADED,
-        };
         match u32::try_from(value) {
-            Ok(value) => attribute(kind, value.to_ne_bytes()),
-            Err(_) => attribute(kind, value.to_ne_bytes()),
+            Ok(value) => attribute(self as u16, value.to_ne_bytes()),
+            Err(_) => attribute(self as u16, value.to_ne_bytes()),
         }
     }
 }
@@ -96,10 +85,10 @@ fn one(message: &[u8]) -> Result<NetdevNapi, WireError> {
         ifindex,
         irq: message.number32(A_IRQ)?.map(IrqId),
         pid: message.number32(A_PID)?,
-        defer_hard_irqs: message.number32(A_DEFER_HARD_IRQS)?,
-        gro_flush_timeout_ns: message.number(A_GRO_FLUSH_TIMEOUT)?,
-        irq_suspend_timeout_ns: message.number(A_IRQ_SUSPEND_TIMEOUT)?,
-        threaded: message.number32(A_THREADED)?,
+        defer_hard_irqs: message.number32(NapiSetting::DeferHardIrqs as u16)?,
+        gro_flush_timeout_ns: message.number(NapiSetting::GroFlushTimeout as u16)?,
+        irq_suspend_timeout_ns: message.number(NapiSetting::IrqSuspendTimeout as u16)?,
+        threaded: message.number32(NapiSetting::Threaded as u16)?,
     })
 }
 

@@ -7,7 +7,6 @@ use crate::display_as;
 use crate::parse::{Attributes, WireError, messages};
 use crate::units::{Direction, QueueId};
 
-/// One queue of one interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetdevQueue {
     /// The interface's index (`/sys/class/net/NAME/ifindex`).
