@@ -30,7 +30,6 @@ const LOOK: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(400);
 const PICTURE: &str = "docs/pictures/prediction.svg";
 
-/// Traffic of one load.
 #[derive(Debug, serde::Serialize)]
 struct Load {
     rules: u32,

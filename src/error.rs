@@ -58,12 +58,10 @@ impl CommandError {
         Err(done)
     }
 
-    /// Adds lines of advice.
     pub fn hint_all(self, hints: impl IntoIterator<Item = impl fmt::Display>) -> Self {
         hints.into_iter().fold(self, Self::hint)
     }
 
-    /// Adds one line of advice.
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hints.push(hint.to_string());
         self

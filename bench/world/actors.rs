@@ -33,7 +33,6 @@ pub(crate) const ROOT: &str = "/";
 /// s in which another process may keep the lock, the longest pause of 5 s, and 2 s for the attempts.
 const IN_TIME: Duration = Duration::from_secs(5 + 5 + 2);
 
-/// A guard that was launched.
 pub(crate) struct Guard {
     id: String,
     history: History,

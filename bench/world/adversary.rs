@@ -15,7 +15,6 @@ impl Random {
     }
 }
 
-/// The schedule of a seed.
 pub(crate) fn generate(seed: u64) -> Schedule {
     let random = &mut Random::new(seed);
     let mut custom: Vec<(Slot, u8)> = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();

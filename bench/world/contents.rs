@@ -6,7 +6,6 @@ use super::kernel::{Device, Machine, list, scheduling_of};
 use super::nodes::KSOFTIRQD;
 use super::schedule::Slot;
 
-/// The file with a value.
 pub(super) fn value_text(slot: Slot, value: u64) -> String {
     match slot {
         Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => format!("{value:x}\n"),

@@ -15,7 +15,6 @@ pub(crate) use self::value::{By, Value};
 use self::words::OTHER;
 pub(crate) use self::words::{knob, list, other, ours, scheduling, scheduling_of, table, text};
 
-/// CPUs of the machine.
 pub(crate) const CPUS: u32 = 4;
 const ALL_CPUS: u64 = (1 << CPUS) - 1;
 /// Queues that a device on a bus can have.
@@ -52,7 +51,6 @@ pub(crate) struct Machine {
 /// Numbers of the threads of NAPIs are above this one.
 pub(crate) const THREADS: u32 = 100_000;
 
-/// Numbers of the processes.
 const PIDS: [u32; 2] = [800, 900];
 
 const PATHS: [&str; 3] = ["/proc/1/ns/net", "/run/netns/a", "/run/netns/b"];
@@ -135,7 +133,6 @@ impl Machine {
         &self.processes[usize::from(process) % self.processes.len()]
     }
 
-    /// Something happens to a process.
     pub(crate) fn move_thread(&mut self, process: u8, act: ThreadMove) {
         let at = usize::from(process) % self.processes.len();
         let start = self.start();
@@ -165,7 +162,6 @@ impl Machine {
         format!("dev{}", self.next_name)
     }
 
-    /// The devices of a namespace.
     pub(crate) fn in_netns(&self, cookie: u64) -> impl Iterator<Item = (usize, &Device)> {
         self.devices.iter().enumerate().filter(move |(_, device)| device.netns == cookie && cookie != 0)
     }
@@ -568,7 +564,6 @@ impl Machine {
         }
     }
 
-    /// Another program writes a number.
     pub(crate) fn write_foreign(&mut self, slot: Slot, value: u64, at: u32) {
         let Some(kept) = self.kept(slot, value) else { return };
         let Some(found) = self.value_mut(slot) else { return };

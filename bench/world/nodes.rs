@@ -54,7 +54,6 @@ impl View {
         path.strip_prefix(&**pinned)?.starts_with('/').then_some(*inode)
     }
 
-    /// The object at a path.
     pub(super) fn node(&self, machine: &Machine, path: &str) -> Node {
         if let Some(rest) = path.strip_prefix("sys/class/net") {
             return self.interface_node(machine, path, rest);

@@ -8,7 +8,6 @@ use super::kernel::Value;
 /// Threads that a process can have at one time.
 pub(crate) const MAX_THREADS: u8 = 4;
 
-/// One thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Thread {
     /// In clock ticks since boot; no other thread has it.
@@ -38,7 +37,6 @@ impl Process {
         self.threads[0].as_ref().expect("a process has a main thread")
     }
 
-    /// The thread of a number.
     pub(crate) fn thread(&self, tid: u32) -> Option<&Thread> {
         self.threads.get(usize::try_from(tid.checked_sub(self.pid)?).ok()?)?.as_ref()
     }

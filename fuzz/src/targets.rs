@@ -359,7 +359,6 @@ fn segment(is_packed: bool, contents: &[u8]) -> Vec<u8> {
     all
 }
 
-/// A ring of one segment.
 struct Segment {
     is_packed: bool,
     bytes: Vec<u8>,
@@ -405,7 +404,6 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// Runs a parser of bytes.
 fn on<T>(bytes: &[u8], parser: impl FnOnce(&[u8]) -> T) {
     black_box(parser(bytes));
 }

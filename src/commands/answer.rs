@@ -11,7 +11,6 @@ use rustix::termios::{QueueSelector, tcflush};
 /// Input that follows a line within this time was pasted with it: no hand is that fast.
 const PASTE: Duration = Duration::from_millis(100);
 
-/// Event on an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     /// One line was typed; without its line feed.

@@ -107,7 +107,6 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result<bool> {
     Ok(true)
 }
 
-/// Values that are set.
 pub(super) struct Applied {
     /// The transaction that undoes them.
     pub(super) id: String,

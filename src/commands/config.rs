@@ -53,7 +53,6 @@ fn check_owner(path: &Path) -> Result {
     }
 }
 
-/// A default of one option.
 struct Default {
     /// The command: empty for options of every command, two names for a command of a command.
     path: Vec<String>,
@@ -92,7 +91,6 @@ fn text(value: &Value) -> Option<String> {
 }
 
 impl Default {
-    /// `root` with this default.
     fn set(&self, root: Command) -> Result<Command, String> {
         let command = self.command(&root)?;
         let arg = command.get_arguments().find(|arg| arg.get_long() == Some(self.option.as_str()));

@@ -21,7 +21,6 @@ pub(super) fn read(what: &str, path: &Path) -> Result<String> {
     })
 }
 
-/// Reads a file as bytes.
 pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| cannot_read(what, path, &error))
 }

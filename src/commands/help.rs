@@ -61,7 +61,6 @@ fn unknown(above: &Command, name: &str) -> CommandError {
         .hint("`rxlab help` lists the commands; `rxlab explain` explains terms and findings")
 }
 
-/// Prints what `--version` prints.
 pub(super) fn version() -> Result {
     let mut out = output::text_stdout();
     write!(out, "{}", tree::command().render_version())?;

@@ -106,7 +106,6 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan> {
     Ok(plan)
 }
 
-/// A [`PersistError`] with a hint.
 impl From<PersistError> for CommandError {
     fn from(error: PersistError) -> Self {
         let kind = error.kind();

@@ -190,7 +190,6 @@ impl From<JournalError> for CommandError {
     }
 }
 
-/// An [`ApplyError`] with a hint.
 impl From<ApplyError> for CommandError {
     fn from(error: ApplyError) -> Self {
         let hint = match error {

@@ -21,7 +21,6 @@ impl Bar {
         Self(ProgressBar::new(length).with_style(style("{bar:30} {eta} left, {msg}")))
     }
 
-    /// A bar of unknown length.
     pub(super) fn spinner() -> Self {
         Self(ProgressBar::new_spinner().with_style(style("{spinner} {msg}")))
     }

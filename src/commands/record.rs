@@ -178,7 +178,6 @@ pub(super) fn recorded(global: &Global, at: Timestamp, length: Duration) -> Resu
     ring(global)?.window(at.as_millisecond(), length_ms).map_err(|error| unreadable(global, error))
 }
 
-/// A [`WindowError`] with a hint.
 pub(super) fn unreadable(global: &Global, error: WindowError) -> CommandError {
     let program = global.program();
     match &error {

@@ -22,7 +22,6 @@ const MORE: &str = "More: rxlab help COMMAND | --all | settings | environment | 
 /// A topic of `rxlab help` that is not a command, and its text.
 pub(super) type Topic = (&'static str, fn() -> String);
 
-/// All topics.
 pub(super) const TOPICS: [Topic; 3] =
     [("settings", settings), ("environment", environment), ("exit-codes", exit_codes)];
 

@@ -114,7 +114,6 @@ fn forget(global: &Global, store: &Store, id: &str) -> Result {
     })
 }
 
-/// An [`UndoError`] with a hint.
 impl From<UndoError> for CommandError {
     fn from(error: UndoError) -> Self {
         let hint = match error {

@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 use super::{LabError, Namespace};
 use rxlab_base::units::NicName;
 
-/// Specification of a range.
 #[derive(Debug, Clone)]
 pub struct RangeSpec {
     /// Receive and transmit queues of the server's interface.

@@ -104,7 +104,6 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// The text of an element.
     pub(crate) fn text(&self, selector: &str) -> String {
         let value = self.value(&format!("document.querySelector({selector:?})?.innerText ?? ''"));
         value.as_str().expect("text").to_owned()

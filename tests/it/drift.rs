@@ -157,7 +157,6 @@ fn killed_at_every_operation_of_a_reapply() {
     println!("reapply: {points} stop points, {points} recovered, 0 lost");
 }
 
-/// A watch and its lines.
 struct Watch {
     process: Running,
     lines: Receiver<String>,

@@ -14,7 +14,6 @@ use serde::de::DeserializeOwned;
 /// Far longer than anything here takes: only a hang reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits until `done` returns true.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -250,7 +249,6 @@ impl Running {
         line
     }
 
-    /// Waits for its end.
     pub(crate) fn output(mut self) -> Output {
         self.child.take().expect("not waited for yet").wait_with_output().expect("ended")
     }
@@ -268,7 +266,6 @@ impl Running {
         });
     }
 
-    /// True if it has exited.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.as_mut().is_none_or(|child| child.try_wait().expect("asked").is_some())
     }

@@ -7,11 +7,9 @@ pub(crate) enum By {
     Kernel,
     /// Another program or an administrator.
     Foreign,
-    /// A command of rxlab.
     Rxlab,
 }
 
-/// A value and its origin.
 #[derive(Debug, Clone)]
 pub(crate) struct Value {
     pub(crate) now: u64,

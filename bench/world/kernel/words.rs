@@ -31,7 +31,6 @@ fn palette(slot: Slot) -> ([u64; 3], [u64; 3]) {
     }
 }
 
-/// Scheduling as a number.
 pub(crate) const fn scheduling(policy: u64, priority: u64, nice: i64) -> u64 {
     policy << 16 | priority << 8 | (nice + 20) as u64
 }

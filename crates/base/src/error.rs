@@ -21,7 +21,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Exit code of the process.
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Findings => 1,

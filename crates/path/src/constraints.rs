@@ -242,7 +242,6 @@ pub fn rss_reach(nic: &Nic) -> Option<usize> {
     (entries <= limit.entries).then_some(limit.queues)
 }
 
-/// The interrupts of all devices.
 fn irqs(model: &Model) -> impl Iterator<Item = &Irq> {
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
     devices.flat_map(|nic| nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs))

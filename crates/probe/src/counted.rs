@@ -10,7 +10,6 @@ use rxlab_base::units::{CpuId, Fact};
 use rxlab_path::sample::{Counters, CpuCounters, Inventory, Scope, is_napi_thread};
 use rxlab_sys::Host;
 
-/// Counters at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
     /// Counters of CPUs and interfaces.

@@ -21,7 +21,6 @@ pub enum Method {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     pub(super) method: Method,
-    /// CPU it ran on.
     pub(super) cpu: CpuId,
     /// Wall time that the observation covers.
     pub(super) wall_ns: u64,

@@ -53,7 +53,6 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.interference/1";
 
     /// `ns` as a fraction of the sample.

@@ -15,7 +15,6 @@ use super::{IrqOverhead, Missing, NoIrqOverhead, Openssl, OpensslError, Programs
 use rxlab_base::units::{CpuId, Fact};
 use rxlab_sys::Host;
 
-/// Options of a sample.
 #[derive(Debug, Clone, Default)]
 pub struct SampleOptions {
     /// Tier to use; `None`: eBPF if available.

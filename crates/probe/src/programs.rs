@@ -131,7 +131,6 @@ impl Programs {
         }
     }
 
-    /// The entries of a table.
     fn table(&self, name: &str) -> Result<Entries, libbpf_rs::Error> {
         let map = self.loaded.map(name);
         let mut all = Entries::new();

@@ -38,7 +38,6 @@ pub struct ProcessId {
     pub began_ns: u64,
 }
 
-/// Counters of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CpuRecord {
     /// NET_RX nanoseconds by class.
@@ -55,9 +54,7 @@ pub struct CpuRecord {
     pub ipi_ns: u64,
     /// Number of these interrupts.
     pub ipis: u64,
-    /// Nanoseconds of NAPI threads.
     pub threaded_ns: u64,
-    /// Polls made by NAPI threads.
     pub threaded_polls: u64,
     /// Polls by tasks that wait for packets.
     pub busy_polls: u64,
@@ -121,7 +118,6 @@ pub struct VictimRecord {
 }
 
 impl CpuRecord {
-    /// NET_RX runs of every class.
     pub fn all_runs(&self) -> u64 {
         self.runs.iter().sum()
     }

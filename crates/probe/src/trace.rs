@@ -41,10 +41,8 @@ use recorder::Recorder;
 /// Interval between readings of the ring buffer.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Options of a trace.
 #[derive(Debug, Clone)]
 pub struct TraceOptions {
-    /// Length of the trace.
     pub length: Duration,
     /// CPUs to trace; `None` = all.
     pub cpus: Option<CpuMask>,

@@ -50,7 +50,6 @@ pub struct Snapshot {
 pub(crate) const ENDIAN: &str = if cfg!(target_endian = "little") { "little" } else { "big" };
 
 impl Snapshot {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.snapshot/1";
 
     /// Samples the machine twice, with `wait` in between. `more` reads additional data at the

@@ -18,7 +18,6 @@ use super::{Plan, PlannedSetting, Prediction, Risk, Setting, Upkeep};
 use rxlab_base::parse;
 use rxlab_path::model::DeviceAddress;
 
-/// An invalid plan file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct PlanFileError {
@@ -90,7 +89,6 @@ fn name() -> String {
 }
 
 impl Plan {
-    /// Parses a plan file.
     pub fn from_toml(text: &str) -> Result<Self, PlanFileError> {
         let file: File = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);

@@ -95,7 +95,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.plan/1";
 
     /// A hand-written plan of `settings`: without reasons, for any machine.

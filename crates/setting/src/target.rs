@@ -101,7 +101,6 @@ impl Target {
         }
     }
 
-    /// A queue of an interface.
     pub fn queue(nic: &NicName, queue: QueueId) -> Self {
         Target::Queue { nic: nic.clone(), queue }
     }

@@ -79,9 +79,7 @@ pub struct Tunable {
 /// Place of a value outside rxlab, and its form there.
 #[derive(Debug, Clone, Copy)]
 pub enum Owner {
-    /// A key of sysctl(8).
     Sysctl(&'static str, Encoding),
-    /// A file below `/`.
     HostFile(&'static str, Encoding),
     /// A file in the directory of an interface in sysfs.
     NicFile(&'static str, Encoding),
@@ -156,7 +154,6 @@ impl Tunable {
     }
 }
 
-/// Names of knobs.
 type Names = &'static [&'static str];
 
 /// Threads of NAPIs: a new one begins with default CPUs and scheduling (`napi_kthread_create`). Linux ends and creates them

@@ -71,7 +71,6 @@ pub(super) fn driver(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, E
     Ok(one_message(&info.0))
 }
 
-/// Names of the statistics.
 pub(super) fn stat_names(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let count = stat_count(socket, nic)?;
     let mut names = Region::new(STRINGS + STRING * count as usize)?;
@@ -186,7 +185,6 @@ pub(super) fn queue_coalesce(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Ve
     Ok(all)
 }
 
-/// Interrupt moderation of one queue.
 fn queue_moderation(socket: impl AsFd, nic: &NicName, queue: u32) -> Result<Fixed<QUEUE_COALESCE>, Errno> {
     let mut found = Fixed::<QUEUE_COALESCE>::new(PERQUEUE);
     found.0[QUEUE_COMMAND..QUEUE_COMMAND + 4].copy_from_slice(&GCOALESCE.to_ne_bytes());

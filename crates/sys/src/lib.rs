@@ -193,7 +193,6 @@ pub trait Host: Send + Sync {
         Err(OpenError::Namespace { path: namespace.path.clone(), errno: rustix::io::Errno::NOENT })
     }
 
-    /// [`Host::read`] as UTF-8 text.
     fn read_text(&self, path: &str) -> Result<String, HostError> {
         String::from_utf8(self.read(path)?).map_err(|_| HostError::new(Operation::Read, path, Cause::NotText))
     }
@@ -333,14 +332,12 @@ pub struct HostError {
     pub operation: Operation,
     /// Relative to the root; for a shell command, the command.
     pub path: String,
-    /// Cause of the failure.
     pub cause: Cause,
     /// For a shell command, its end status and the last line of its standard error.
     pub said: Option<String>,
 }
 
 impl HostError {
-    /// An error at `path`.
     pub fn new(operation: Operation, path: &str, cause: impl Into<Cause>) -> Self {
         Self { operation, path: path.to_owned(), cause: cause.into(), said: None }
     }

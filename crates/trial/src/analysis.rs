@@ -125,9 +125,7 @@ pub fn calibrate(record: &TrialRecord) -> Option<Calibration> {
 pub struct Pair<'a> {
     /// Number of the pair within its phase.
     pub number: usize,
-    /// The slot that ran first.
     pub first: &'a Slot,
-    /// The slot that ran second.
     pub second: &'a Slot,
 }
 

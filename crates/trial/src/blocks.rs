@@ -226,7 +226,6 @@ pub struct Ranked {
 }
 
 impl BlocksRecord {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trial-blocks/1";
 
     /// Number of cells in a block.

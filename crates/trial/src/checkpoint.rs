@@ -56,7 +56,6 @@ pub enum State {
 }
 
 impl Checkpoint {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.checkpoint/1";
 
     /// Compares `values` of the primary metric of `record` with those of its slots. `drifted`: settings of the change

@@ -31,7 +31,6 @@ const ERROR: f64 = 0.01;
 /// a machine with 16 CPUs takes two minutes.
 pub const BLOCKS: usize = 57;
 
-/// Most candidates.
 pub const MOST: usize = 64;
 
 /// Slots of a choice among `count` candidates if none leaves before it has to.
@@ -51,7 +50,6 @@ fn last(count: usize, blocks: usize) -> usize {
     (blocks / GROWTH.pow(halvings.saturating_sub(1))).max(FIRST)
 }
 
-/// A candidate.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Candidate {
     /// A scale with one optimum, and the position on it.

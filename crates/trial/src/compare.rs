@@ -103,7 +103,6 @@ pub struct Difference {
 }
 
 impl Comparison {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.compare/1";
 
     /// The comparison of a concluded record; `None` without a conclusion.

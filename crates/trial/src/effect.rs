@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use rxlab_base::number::signed;
 use rxlab_stats::interval::Interval;
 
-/// Most decimals of a percentage.
 const MOST_DECIMALS: usize = 6;
 
 /// An estimate with its interval, all as ratios minus one (0.05 = +5 %).

@@ -87,7 +87,6 @@ pub struct Watch<'a> {
     /// Limits that end the trial.
     pub(super) guards: Guards,
     pub(super) checks: Checks,
-    /// Queries to a Prometheus.
     pub(super) queries: Queries,
     /// Set when the user wants to stop.
     stop: &'a AtomicBool,

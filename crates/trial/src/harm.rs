@@ -26,7 +26,6 @@ pub enum Harm<'a> {
 }
 
 impl Harm<'_> {
-    /// The metric that shows it.
     pub fn metric(&self) -> &Metric {
         match self {
             Harm::Worse(result) | Harm::MayFall(result) => &result.metric,

@@ -63,7 +63,6 @@ pub struct Live<'a, Record> {
     pub meter: Option<Meter>,
     /// Measures softirq time; `None` to use the kernel's own figures.
     pub softirq_time: Option<SoftirqTime>,
-    /// Directory of the record.
     pub dir: &'a TrialDir,
     /// Start of the trial; a resumed trial continues from the last slot.
     pub began: Instant,
@@ -138,7 +137,6 @@ pub(super) fn rates(before: &Counters, after: &Counters) -> Result<Rates, LiveEr
 
 /// A record whose slots are appended to it on disk.
 pub trait Slots {
-    /// A slot of it.
     type Slot: Serialize;
 
     /// Its slots in time order.

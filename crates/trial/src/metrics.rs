@@ -106,7 +106,6 @@ pub fn covariates(metric: &str) -> &'static [&'static str] {
     }
 }
 
-/// A covariate in words.
 pub fn covariate(name: &str) -> &'static str {
     if name == name::ARRIVALS { "arrivals" } else { "bytes per packet" }
 }

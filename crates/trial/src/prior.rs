@@ -34,7 +34,6 @@ const SLOTS: [usize; 6] = [1, 2, 5, 10, 20, 40];
 /// How the sample is cut.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pieces {
-    /// Length of a piece.
     pub length: Duration,
     /// Number of pieces at most.
     pub count: usize,
@@ -245,7 +244,6 @@ pub struct TrialPlan {
 }
 
 impl TrialPlan {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trial-plan/1";
 
     /// The plan of a trial by its specification.

@@ -107,7 +107,6 @@ impl Probed {
     }
 }
 
-/// Counts of one slot.
 #[derive(Debug)]
 pub struct Counted<'a> {
     /// By the programs, with the seconds; `None` if they are not attached.

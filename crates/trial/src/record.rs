@@ -407,7 +407,6 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trial/3";
 
     /// The verdict; `None` before the end.

@@ -40,7 +40,6 @@ pub struct Measured {
     pub void: Option<String>,
     /// Values set from outside, with expected and found values: the slot does not count.
     pub changed: Option<String>,
-    /// The guard that tripped.
     pub guard: Option<String>,
     /// Sign that the load generator was the limit.
     pub client_limited: Option<String>,
@@ -83,7 +82,6 @@ pub trait Bench<Record> {
 pub struct Ending {
     /// Values set from outside, with expected and found values.
     pub changed: Option<String>,
-    /// The guard that tripped.
     pub guard: Option<String>,
     /// Observation of the manipulation check, if the change did not take hold.
     pub not_applied: Option<String>,

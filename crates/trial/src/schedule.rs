@@ -49,7 +49,6 @@ pub enum Standing<'a> {
     Waiting,
     /// It was due, and nothing tried it.
     Missed,
-    /// The checkpoint was taken.
     Taken(State),
     /// Taking it failed, for this reason.
     Failed(&'a str),
@@ -70,7 +69,6 @@ impl Scheduled {
         self.outcome.is_none() && self.due_at().is_none_or(|due| due <= now)
     }
 
-    /// Its standing at `now`.
     pub fn standing(&self, now: Timestamp) -> Standing<'_> {
         let is_late = self.due_at().is_none_or(|due| now.duration_since(due) > GRACE);
         match &self.outcome {

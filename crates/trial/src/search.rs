@@ -76,7 +76,6 @@ pub enum Purpose {
     Confirms,
 }
 
-/// Runs of a rate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Runs {
     kept: usize,
@@ -92,7 +91,6 @@ impl Runs {
         self.kept + self.missed
     }
 
-    /// Verdict for the first answer.
     fn first(self) -> Verdict {
         match (self.all(), self.missed) {
             (FIRST.., 0) | (LAST.., ..=ALLOWED) => Verdict::Holds,
@@ -101,7 +99,6 @@ impl Runs {
         }
     }
 
-    /// Verdict of fresh runs.
     fn fresh(self) -> Verdict {
         match self {
             Self { missed: MISSED.., .. } => Verdict::Fails,
@@ -130,7 +127,6 @@ pub struct Due {
     pub after: f64,
 }
 
-/// A search in progress.
 #[derive(Debug)]
 pub struct Search {
     estimate: f64,

@@ -259,7 +259,6 @@ impl Design {
         self.time.map(|time| time.0.mul_f64(1.0 - Self::SAMPLED))
     }
 
-    /// Length of a slot.
     pub fn measure(&self) -> Duration {
         self.measure.map_or(Self::MEASURE, |measure| measure.0)
     }

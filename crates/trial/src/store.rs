@@ -51,7 +51,6 @@ pub enum StoreError {
     Unknown {
         /// The id asked for.
         id: String,
-        /// Directory of the trials.
         trials: PathBuf,
     },
     /// The file system refused.
@@ -196,7 +195,6 @@ impl TrialDir {
         }
     }
 
-    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -95,7 +95,6 @@ pub enum End {
 }
 
 impl Tuning {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.tune/1";
 
     /// One that has not begun.

@@ -25,7 +25,6 @@ pub struct Circumstances<'a> {
     pub receive_share: Option<f64>,
     /// Busiest relevant CPU of the server in either arm, fraction of wall time.
     pub busiest_cpu: Option<f64>,
-    /// End of the run.
     pub ending: Ending,
     /// Softirq time of the CPU with the most in arm A, fraction of wall time.
     pub hottest_before: Option<f64>,
@@ -33,7 +32,6 @@ pub struct Circumstances<'a> {
     pub hottest_after: Option<f64>,
     /// Result of the metric for the hottest CPU's load.
     pub hottest: Option<&'a MetricResult>,
-    /// Result of the throughput.
     pub throughput: Option<&'a MetricResult>,
     /// The metric that stands against keeping the change: felt by users and proven worse.
     pub harm: Option<&'a MetricResult>,

@@ -23,7 +23,6 @@ const ENOUGH_TO_GUARD: u64 = 1000;
 /// Longest output of a command, in bytes.
 const LONGEST: u64 = 4 << 20;
 
-/// A workload in progress.
 pub enum Driver {
     /// The built-in load; it continues between the slots.
     Load(Session),
@@ -38,7 +37,6 @@ pub enum Driver {
     },
 }
 
-/// A workload that cannot continue.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// The command failed or printed unreadable output.

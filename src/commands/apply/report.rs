@@ -9,7 +9,6 @@ use rxlab_change::apply::{Change, Failure, Kept, OtherOwner};
 use rxlab_faces::report::printed::ApplyReport;
 use rxlab_setting::Setting;
 
-/// A change that was made.
 pub(in crate::commands) struct Done<'a> {
     pub(in crate::commands) id: &'a str,
     pub(in crate::commands) kept: &'a [Kept],

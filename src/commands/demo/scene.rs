@@ -64,7 +64,6 @@ pub(super) struct Scene {
     _range: Range,
 }
 
-/// Traffic of a scene.
 enum Traffic {
     /// Costly packets at the sender's full rate. No program reads them: with RPS, receive work would starve it.
     Flood { _flood: Flood },

@@ -79,7 +79,6 @@ impl Term {
     }
 }
 
-/// An entry of the glossary.
 struct Entry {
     /// Its text as in the file, on one line.
     text: &'static str,

@@ -18,7 +18,6 @@ pub(super) enum Cpus {
     Auto,
 }
 
-/// Value of `--threads`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Threads {
     Number(usize),

@@ -108,7 +108,6 @@ struct Runs<'a> {
     stop: &'a AtomicBool,
 }
 
-/// Result of one run.
 struct Run {
     interval: Interval,
     server: Option<ServerCpu>,

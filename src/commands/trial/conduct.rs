@@ -29,7 +29,6 @@ pub(crate) struct Conduct<'a> {
     pub(crate) machine: &'a Machine,
     /// Settings, probe and workload.
     pub(crate) ready: Ready,
-    /// Directory of the record.
     pub(crate) dir: TrialDir,
     /// Keep the change if it helps.
     pub(crate) keep: bool,

@@ -174,7 +174,6 @@ impl From<Search> for Searched {
     }
 }
 
-/// Name of the trial.
 fn name(global: &Global, flags: &Flags) -> Result<String> {
     let of_plan = match (&flags.name, &flags.plan) {
         (Some(name), _) => return Ok(name.clone()),

@@ -38,7 +38,6 @@ impl Record {
     }
 }
 
-/// A trial in the list.
 pub(in crate::commands) struct Listed {
     record: Record,
     /// True while a process runs it.
@@ -64,7 +63,6 @@ pub(in crate::commands) fn rows(trials: &[Listed]) -> Vec<TrialRow> {
     trials.iter().map(one).collect()
 }
 
-/// One row for each trial.
 pub(in crate::commands) fn table(trials: &[Listed]) -> Table {
     let mut table = Table::new([left("ID"), left("STARTED"), right("SLOTS"), wrapping("VERDICT")]);
     for Listed { record, running } in trials {

@@ -136,7 +136,6 @@ pub(in crate::commands) fn open(global: &Global) -> Result<Vec<(String, Schedule
     Ok(open)
 }
 
-/// Prints what [`open`] has found.
 pub(in crate::commands) fn print_open(
     out: &mut impl Write,
     open: &[(String, Scheduled)],

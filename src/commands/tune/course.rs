@@ -393,7 +393,6 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Exit code by end.
 fn exit(end: &End) -> Result {
     match end {
         End::Planned | End::Limited | End::NothingToGain | End::Helps => Ok(()),

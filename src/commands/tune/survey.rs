@@ -19,7 +19,6 @@ use rxlab_trial::tuning::LeftOut;
 pub(super) struct Survey {
     pub(super) report: DoctorReport,
     pub(super) nic: NicName,
-    /// What limits the machine.
     pub(super) limit: String,
     pub(super) way: Way,
     /// What to try, the likeliest first; those that are tried later last.

@@ -34,7 +34,6 @@ pub struct Alert {
 }
 
 impl Alert {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.alert/2";
 
     /// `2026-05-01T10:00:00Z  appeared  critical  one-core-hotspot: CPU 2 does 96 % of ...`.

@@ -173,7 +173,6 @@ impl Since {
 }
 
 impl DoctorReport {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.findings/2";
 
     /// True if one of the plans is for a finding.

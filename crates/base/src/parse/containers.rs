@@ -26,7 +26,6 @@ struct Shape {
     id: Id,
 }
 
-/// Form of an ID.
 #[derive(Clone, Copy)]
 enum Id {
     /// A hash of 64 hexadecimal digits.

@@ -14,13 +14,11 @@ use crate::units::{CpuMask, IrqId, MaskError};
 pub struct IrqbalanceSetup {
     /// Seconds between two rounds.
     pub sleep: u32,
-    /// Interrupts banned by number.
     pub banned_irqs: Vec<IrqId>,
     /// CPUs that get no interrupts.
     pub banned_cpus: CpuMask,
 }
 
-/// Parses the answer to `setup`.
 pub fn irqbalance_setup(answer: &[u8]) -> Result<IrqbalanceSetup, ParseError> {
     let text = std::str::from_utf8(answer).map_err(|_| ParseError::at(1, "not text"))?;
     // Some versions of irqbalance also send the mask's closing NUL.

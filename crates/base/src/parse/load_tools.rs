@@ -10,7 +10,6 @@ pub struct LoadToolReport {
     pub requests: f64,
     /// Fraction of the requests that failed: errors, timeouts, error statuses. 1 if none was completed.
     pub error_rate: f64,
-    /// Mean latency in microseconds.
     pub mean_us: Option<f64>,
     /// Latency in microseconds by quantile in percent, as far as the tool was told to print quantiles.
     pub quantiles_us: Vec<(f64, f64)>,

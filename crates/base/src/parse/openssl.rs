@@ -2,7 +2,6 @@
 
 use super::ParseError;
 
-/// One run of `openssl speed`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OpensslSpeed {
     /// Requested wall time, in seconds.

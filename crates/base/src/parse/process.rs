@@ -123,7 +123,6 @@ pub fn has_ended(text: &str) -> bool {
     Stat::parse(text).is_ok_and(|stat| matches!(stat.text(STATE), Ok("Z" | "X" | "x")))
 }
 
-/// The process ids in `children`.
 pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
     text.split_ascii_whitespace()
         .map(|word| {
@@ -133,7 +132,6 @@ pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
         .collect()
 }
 
-/// Scheduling of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheduling {
     /// One of `SCHED_*` of include/uapi/linux/sched.h.

@@ -8,7 +8,6 @@ use super::{Attributes, WireError, messages};
 /// A queueing discipline of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qdisc {
-    /// Number of the interface.
     pub ifindex: u32,
     /// Its kind: `fq_codel`; `ingress` and `clsact` hold the filters of received packets.
     pub kind: String,

@@ -31,7 +31,6 @@ pub fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
-/// The messages of an answer.
 pub fn messages(mut answer: &[u8]) -> Result<Vec<&[u8]>, WireError> {
     let mut messages = Vec::new();
     while !answer.is_empty() {

@@ -192,7 +192,6 @@ impl FromIterator<CpuId> for CpuMask {
     }
 }
 
-/// The set of one CPU.
 impl From<CpuId> for CpuMask {
     fn from(cpu: CpuId) -> Self {
         Self::from_iter([cpu])

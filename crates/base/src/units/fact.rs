@@ -52,7 +52,6 @@ display_as! { Need:
 }
 
 impl<T> Fact<T> {
-    /// The value, if known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Fact::Known(value) => Some(value),

@@ -50,7 +50,6 @@ pub enum NameError {
 pub struct NicName(String);
 
 impl NicName {
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

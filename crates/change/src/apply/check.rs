@@ -11,7 +11,6 @@ use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, forbids, sent_elsewhere};
 use rxlab_sys::{Cause, Host, HostError, Operation};
 
-/// The knob of a setting.
 pub(super) fn knob_of(name: &str) -> Result<&'static dyn Knob, ApplyError> {
     knob::find(name).ok_or_else(|| ApplyError::UnknownKnob { name: name.to_owned() })
 }

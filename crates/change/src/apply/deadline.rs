@@ -251,7 +251,6 @@ fn put_back(store: &Store, id: &str, lapse: Lapse, post: &dyn Watchpost) -> Atte
 
 /// This process as a guard.
 pub struct LiveWatchpost {
-    /// Root of the machine.
     pub root: PathBuf,
     /// Set when it is told to end.
     pub stop: Arc<AtomicBool>,

@@ -85,7 +85,6 @@ pub(super) enum Place {
     There(Box<dyn Host>, Box<Model>, Target),
     /// Gone: its device or process no longer exists.
     Gone,
-    /// Unknown, with the reason.
     Unknown(String),
 }
 

@@ -63,7 +63,6 @@ impl fmt::Display for OtherOwner {
     }
 }
 
-/// Form of a file.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Sysctl,

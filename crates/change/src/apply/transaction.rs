@@ -36,7 +36,6 @@ pub struct BeginInfo<'a> {
     pub netns: Option<Namespace>,
     /// Our own network namespace, in which the machine-wide files of `proc/sys/net` are read and written.
     pub home: Option<Namespace>,
-    /// The process that applies.
     pub applier: Option<ProcessId>,
     /// Author and purpose, in one line.
     pub what: String,
@@ -82,7 +81,6 @@ pub struct Kept {
 #[derive(Debug)]
 pub struct Failure {
     pub error: ApplyError,
-    /// The result of the undo.
     pub undo: Undo,
 }
 

@@ -19,7 +19,6 @@ pub struct BackCommand {
 /// A command whose effect was not reverted yet. It may never have started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCommand {
-    /// The command that reverts it.
     pub command: BackCommand,
     /// The error of the last undo; `None` before the first.
     pub failure: Option<String>,

@@ -20,7 +20,6 @@ use super::storage::{Folder, Lock, LockError, Storage};
 use rxlab_base::atomic::{self, if_there};
 use rxlab_base::private;
 
-/// Suffix of the files.
 const SUFFIX: &str = ".jsonl";
 
 /// Files below one state directory. Constructing it touches nothing; directories are created with the first

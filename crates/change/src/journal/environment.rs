@@ -9,7 +9,6 @@ use rxlab_path::model::DeviceAddress;
 /// Environment of a transaction's values at one moment. Unreadable parts are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
-    /// CPUs that were online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub online: Option<CpuMask>,
     /// Each device that the transaction touched, once.
@@ -27,16 +26,13 @@ pub struct DeviceThen {
     /// `carrier_down_count`: number of link losses. Restarts with the interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carrier_downs: Option<u64>,
-    /// Number of receive queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rx_queues: Option<u32>,
-    /// Number of transmit queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_queues: Option<u32>,
 }
 
 impl Environment {
-    /// One device at that moment.
     pub fn device(&self, address: &DeviceAddress) -> Option<&DeviceThen> {
         self.devices.iter().find(|then| then.device == *address)
     }

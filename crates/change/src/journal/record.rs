@@ -118,7 +118,6 @@ pub struct Seen {
 }
 
 impl Begin {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.journal/1";
 
     /// The network namespace whose values were set; `None` if an earlier version did not record its own.
@@ -150,7 +149,6 @@ impl Begin {
 pub struct Intent {
     /// Counted from 1 within the transaction; 0 until the journal has numbered it.
     pub seq: u64,
-    /// Name of the knob.
     pub knob: String,
     /// Target, by its names at that time. The queue in it is persistent, the interface's
     /// name is not: [`Intent::device`] is.
@@ -178,7 +176,6 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// The object of the target.
     pub fn object(&self) -> Object {
         Object { device: self.device.clone(), ids: self.ids, group: self.group }
     }
@@ -267,7 +264,6 @@ impl Object {
 /// A value that writing another one may reset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Displaced {
-    /// Name of the knob.
     pub knob: String,
     /// Target, by its names at that time.
     pub target: Target,

@@ -5,7 +5,6 @@ use super::record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Record, 
 use rxlab_path::model::DeviceAddress;
 use rxlab_setting::Target;
 
-/// Contents of a journal file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
     /// Every valid line, in order.
@@ -27,7 +26,6 @@ pub struct Damage {
 /// One target that a transaction has written to, or was about to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touched {
-    /// Name of the knob.
     pub knob: String,
     /// Target, by its names in the first intent.
     pub target: Target,
@@ -86,7 +84,6 @@ impl Touched {
         self.is_of(&other.knob, &other.target, &other.object())
     }
 
-    /// The object of the target.
     pub fn object(&self) -> Object {
         Object { device: self.device.clone(), ids: self.ids, group: self.group }
     }
@@ -167,7 +164,6 @@ impl History {
         self.records.contains(&Record::Complete)
     }
 
-    /// True if the user confirmed.
     pub fn is_confirmed(&self) -> bool {
         self.records.contains(&Record::Confirmed)
     }

@@ -133,7 +133,6 @@ fn in_words(holder: Option<ProcessId>) -> String {
 /// The lock was not obtained.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Another process has it.
     #[error("{} holds the lock {}", in_words(*holder), path.display())]
     Held {
         path: PathBuf,

@@ -28,7 +28,6 @@ const NUMBER_BEWARE: &str = "With the adaptive switch on, the driver changes it 
 const SWITCH_BEWARE: &str = "While it is on, the numbers of its direction show the driver's latest choice. \
                              Some drivers (mlx5) stop their queues for a moment.";
 
-/// A knob of moderation.
 const fn moderation(
     name: &'static str,
     value: Value,
@@ -159,7 +158,6 @@ const QUEUE_NUMBER_BEWARE: &str = "With `queue_adaptive_rx` on, the driver chang
 const QUEUE_SWITCH_BEWARE: &str = "While it is on, the numbers of the queue show the driver's latest choice. Setting \
                                    `adaptive_rx` replaces it; undo sets both again.";
 
-/// `adaptive_rx` of one queue.
 pub(super) static QUEUE_ADAPTIVE_RX: EthtoolKnob = of_queue(
     "queue_adaptive_rx",
     QueueDelay::AdaptiveRx,
@@ -168,7 +166,6 @@ pub(super) static QUEUE_ADAPTIVE_RX: EthtoolKnob = of_queue(
     "queue_adaptive_rx eth0/rx-0 = off",
 );
 
-/// `rx_usecs` of one queue.
 pub(super) static QUEUE_RX_USECS: EthtoolKnob = of_queue(
     "queue_rx_usecs",
     QueueDelay::RxUsecs,
@@ -178,7 +175,6 @@ pub(super) static QUEUE_RX_USECS: EthtoolKnob = of_queue(
     "queue_rx_usecs eth0/rx-0 = 50",
 );
 
-/// `rx_frames` of one queue.
 pub(super) static QUEUE_RX_FRAMES: EthtoolKnob = of_queue(
     "queue_rx_frames",
     QueueDelay::RxFrames,

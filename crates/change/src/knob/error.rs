@@ -161,7 +161,6 @@ pub enum KnobError {
     Broken {
         /// Relative to the root.
         path: String,
-        /// Content of the file.
         text: String,
         expected: &'static str,
     },

@@ -31,7 +31,6 @@ pub(super) enum At {
     TxQueue(&'static str),
 }
 
-/// Form of the value.
 pub(super) enum Value {
     /// A whole number in a range, and the reason to refuse one outside it.
     Number(RangeInclusive<u64>, &'static str),
@@ -45,7 +44,6 @@ pub(super) enum Value {
     Clock,
 }
 
-/// Members of a mask.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Members {
     /// CPUs that are online, of which the kernel drops the isolated ones: `apply` refuses these.
@@ -56,7 +54,6 @@ pub(super) enum Members {
     RxQueues,
 }
 
-/// Meaning of a missing file.
 pub(super) enum Missing {
     Unsupported,
     /// The knob is unsupported, for this reason.

@@ -49,7 +49,6 @@ pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority {
     of: Of::Ksoftirqd,
 };
 
-/// The thread of a NAPI.
 pub(super) static NAPI_PRIORITY: Priority = Priority {
     doc: Doc {
         name: "napi_priority",

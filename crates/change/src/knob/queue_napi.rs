@@ -15,7 +15,6 @@ use rxlab_path::model::{Model, Napi, Nic, NicKind};
 use rxlab_setting::Target;
 use rxlab_sys::{Action, Cause, Host, Query};
 
-/// A setting of a NAPI.
 pub(super) struct QueueNapiKnob {
     doc: Doc,
     setting: NapiSetting,
@@ -37,7 +36,6 @@ const MODE: Meanings = &[(Errno::RANGE, "this kernel has no such mode (`busy-pol
 const BUSY_POLL: (u32, u32) = (6, 19);
 const SECOND: u64 = 1_000_000_000;
 
-/// `napi_defer_hard_irqs` of one queue.
 pub(super) static QUEUE_DEFER_HARD_IRQS: QueueNapiKnob = QueueNapiKnob {
     doc: Doc {
         name: "queue_defer_hard_irqs",
@@ -57,7 +55,6 @@ pub(super) static QUEUE_DEFER_HARD_IRQS: QueueNapiKnob = QueueNapiKnob {
     absent: OLD,
 };
 
-/// `gro_flush_timeout` of one queue.
 pub(super) static QUEUE_GRO_FLUSH_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
     doc: Doc {
         name: "queue_gro_flush_timeout",
@@ -97,7 +94,6 @@ pub(super) static IRQ_SUSPEND_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
     absent: OLD,
 };
 
-/// `threaded` of one queue.
 pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
     doc: Doc {
         name: "queue_threaded",

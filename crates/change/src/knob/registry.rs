@@ -102,7 +102,6 @@ pub static KNOBS: &[&dyn Knob] = &[
     &NAPI_PRIORITY,
 ];
 
-/// A knob by name.
 pub fn find(name: &str) -> Option<&'static dyn Knob> {
     KNOBS.iter().copied().find(|knob| knob.name() == name)
 }

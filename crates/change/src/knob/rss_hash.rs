@@ -12,7 +12,6 @@ use rxlab_path::model::Model;
 use rxlab_setting::Target;
 use rxlab_sys::{Action, EthtoolChange, EthtoolGet, Query};
 
-/// A part of the hash.
 pub(super) struct RssHashKnob {
     doc: Doc,
     part: Part,

@@ -17,7 +17,6 @@ use rxlab_sys::{Action, Cause, EthtoolGet, Host, HostError, Operation, Query};
 /// One target of a knob on one machine.
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
-    /// Name of the knob.
     pub(super) knob: &'static str,
     pub(crate) host: &'a dyn Host,
     pub(crate) model: &'a Model,
@@ -47,7 +46,6 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The interface of that name.
     pub(super) fn known_nic(self, name: &NicName) -> Result<&'a Nic> {
         self.model.nic(name).ok_or_else(|| KnobError::UnknownNic {
             nic: name.clone(),
@@ -156,7 +154,6 @@ impl Site<'_> {
         }
     }
 
-    /// Parses `value` as a switch.
     pub(super) fn switch(self, value: &str) -> Result<bool> {
         match value {
             "on" => Ok(true),

@@ -7,7 +7,6 @@ use super::seal::{RECORD, sealed_with};
 use super::texts::{Restore, condition, mounts};
 use rxlab_base::grammar::systemd::{self, argument};
 
-/// Name of the unit.
 pub const RECORD_UNIT: &str = "rxlab-record.service";
 
 /// It reads the machine, and writes to the state directory only. Of the privileges of root it keeps the one to see the

@@ -36,7 +36,6 @@ pub struct Restorer<'a, E> {
 /// A transaction that may write, with the machine as it is under the lock and the settings in order.
 pub type Checked = (Transaction, Box<dyn Host>, Model, Vec<Setting>);
 
-/// The outcome of one round.
 pub struct Round<E> {
     /// Set, already set, or refused: not to be tried again.
     pub done: Vec<PlannedSetting>,
@@ -65,7 +64,6 @@ pub enum Refusal<E> {
     RolledBack(Box<Failure>),
 }
 
-/// Outcome of an attempt.
 enum Attempt<E> {
     /// Nothing had to be written.
     AlreadySet,

@@ -137,10 +137,8 @@ impl Default for Document {
 }
 
 impl Document {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.report/1";
 
-    /// A report of `parts`.
     pub fn new(parts: Vec<Part>) -> Self {
         Self { parts, ..Self::default() }
     }
@@ -271,7 +269,6 @@ fn shaped<T: DeserializeOwned>(schema: &str, value: Value) -> Result<T, ReadErro
     serde_json::from_value(value).map_err(|error| ReadError::Shape(schema.to_owned(), error))
 }
 
-/// The JSON in a page.
 fn embedded(page: &str) -> Result<String, ReadError> {
     let (_, rest) = page.split_once(DATA).ok_or(ReadError::Page)?;
     let (json, _) = rest.split_once(DATA_END).ok_or(ReadError::Page)?;

@@ -87,7 +87,6 @@ const NAMES: usize = 4;
 const ROWS: (usize, usize) = (20, 3);
 
 impl Fleet {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.fleet/1";
 
     /// What the records of a document say together.

@@ -39,7 +39,6 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.forecast/2";
 
     /// Predicts the effect of plans from one sample of a machine.

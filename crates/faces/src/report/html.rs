@@ -190,7 +190,6 @@ fn verdict(m: &mut Markup, index: usize, part: &Part, program: Option<&str>) {
     });
 }
 
-/// The recommendation and its command.
 fn recommendation(m: &mut Markup, record: &TrialRecord, program: Option<&str>) {
     let recommended = Recommendation::new(record, program.unwrap_or("rxlab"));
     m.element("p", &[("class", "recommended")], |m| {

@@ -143,7 +143,6 @@ pub struct ProgramRow {
 }
 
 impl LiveFrame {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.top/1";
 
     /// The rows of an interval that ended at `time`, without lost time. `alerts` are those of the intervals before it;

@@ -39,7 +39,6 @@ pub struct MetricRow {
 }
 
 impl TrialRow {
-    /// A trial in pairs.
     pub fn of_pairs(record: &TrialRecord) -> Self {
         let analysis = record.analysis.clone().unwrap_or_else(|| analyse(record));
         let progress = match record.analysis {
@@ -60,7 +59,6 @@ impl TrialRow {
         }
     }
 
-    /// A trial in blocks.
     pub fn of_blocks(record: &BlocksRecord) -> Self {
         Self {
             id: record.id.clone(),

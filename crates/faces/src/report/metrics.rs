@@ -58,7 +58,6 @@ pub struct Exposition {
 pub struct Judged {
     /// Its end, in seconds since 1970.
     pub ended: f64,
-    /// Its length in seconds.
     pub seconds: f64,
     /// Receive time of each CPU, as a fraction of wall time.
     pub receive_time: Vec<(CpuId, f64)>,
@@ -70,7 +69,6 @@ pub struct Judged {
     pub gaps: usize,
 }
 
-/// One family of metrics.
 pub struct Family {
     /// Its full name, which tells its kind: a counter, which only grows, ends in `_total`; an info, which is always 1 and
     /// says something with its labels, in `_info`; any other is a gauge.

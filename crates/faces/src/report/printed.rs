@@ -52,7 +52,6 @@ struct OpenCheckpoint {
 }
 
 impl StatusReport {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.status/1";
 
     /// `checkpoints`: each with the id of its trial.
@@ -97,7 +96,6 @@ pub struct HistoryReport<'a> {
 }
 
 impl<'a> HistoryReport<'a> {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.history/1";
 
     pub fn new(transactions: &'a [TransactionRow], trials: &'a [TrialRow]) -> Self {
@@ -141,7 +139,6 @@ pub struct TrialsReport<'a> {
 }
 
 impl<'a> TrialsReport<'a> {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trials/1";
 
     pub fn new(trials: &'a [TrialRow]) -> Self {
@@ -229,7 +226,6 @@ struct UndoneTransaction<'a> {
 }
 
 impl<'a> UndoReport<'a> {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.undo/1";
 
     pub fn new(undone: &'a [Undo], waiting: &'a [Waiting], archived: &'a [String], dry_run: bool) -> Self {
@@ -271,7 +267,6 @@ pub struct ApplyReport<'a> {
 }
 
 impl<'a> ApplyReport<'a> {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.apply/1";
 
     /// What would be set.
@@ -320,7 +315,6 @@ pub struct RulesReport<'a> {
 }
 
 impl<'a> RulesReport<'a> {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.rules/1";
 
     pub fn new(rules: Vec<&'a Rule>, terms: Vec<String>) -> Self {

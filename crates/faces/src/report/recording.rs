@@ -51,10 +51,8 @@ pub struct RecordedGap {
 }
 
 impl RecordingReport {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.recording/1";
 
-    /// The report on a ring.
     pub fn new(span: Option<&Span>) -> Self {
         let gap = |gap: &Gap| RecordedGap {
             from: time(gap.from_ms),

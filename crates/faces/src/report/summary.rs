@@ -17,7 +17,6 @@ use rxlab_trial::tuning::{End as Ended, Tuning};
 /// A result in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Heading of the part.
     pub heading: String,
     /// Name of the trial, or kind of the part.
     pub name: String,
@@ -29,7 +28,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The result of a part.
     pub fn new(part: &Part) -> Self {
         match part {
             Part::Trial(trial) => Self {

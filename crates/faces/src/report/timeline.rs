@@ -57,7 +57,6 @@ impl<'a> Timeline<'a> {
         "\n]\n"
     }
 
-    /// Lines for an item.
     pub fn item(&mut self, item: &Item) -> &str {
         self.out.clear();
         match item {

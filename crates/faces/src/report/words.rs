@@ -116,12 +116,10 @@ pub fn queries(record: &TrialRecord) -> Vec<String> {
     record.queries.iter().map(words).collect()
 }
 
-/// Tone of a record's verdict.
 pub fn tone(record: &TrialRecord) -> Tone {
     record.verdict().map_or(Tone::Caution, verdict_tone)
 }
 
-/// Tone of a verdict.
 pub fn verdict_tone(verdict: &Verdict) -> Tone {
     match verdict {
         Verdict::Helps => Tone::Good,
@@ -139,7 +137,6 @@ pub fn verdict_tone(verdict: &Verdict) -> Tone {
     }
 }
 
-/// Tone of a finding.
 pub fn severity_tone(severity: Severity) -> Tone {
     match severity {
         Severity::Critical => Tone::Bad,
@@ -209,7 +206,6 @@ pub fn short(words: &'static str) -> &'static str {
     if words == call(Call::NoEffect) { "none measurable" } else { words }
 }
 
-/// Tone of a call.
 pub fn call_tone(call: Call) -> Tone {
     match call {
         Call::Helps => Tone::Good,

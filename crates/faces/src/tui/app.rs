@@ -15,7 +15,6 @@ use rxlab_setting::Plan;
 /// Intervals of a running machine that are kept to go back to.
 const KEPT: usize = 600;
 
-/// A view of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
     /// Heatmap, the busiest queues, findings.
@@ -119,7 +118,6 @@ pub enum Moment {
     Live,
     /// A snapshot, with the time of its second moment.
     Snapshot(String),
-    /// The seconds of a recording.
     Recording,
 }
 

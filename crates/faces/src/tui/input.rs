@@ -27,9 +27,7 @@ pub enum Input {
     Lines(i16),
     /// Move by this number of screens.
     Screens(i16),
-    /// Move to the first line.
     First,
-    /// Move to the last line.
     Last,
     /// Move by this number of intervals in time.
     Intervals(i64),
@@ -39,7 +37,6 @@ pub enum Input {
     Sort,
     /// Another interface, or all.
     Filter,
-    /// Open the next finding.
     NextFinding,
     /// Open what is selected.
     Open,

@@ -5,7 +5,6 @@ use ratatui::style::{Color, Modifier, Style};
 use crate::report::heat::{LEVELS, level};
 use rxlab_advise::diagnose::Severity;
 
-/// Colours of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
     /// None, or none are wanted.
@@ -16,10 +15,8 @@ pub enum Colours {
     Many,
 }
 
-/// Appearance of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Colours of the terminal.
     pub colours: Colours,
     /// Shades instead of colours in heatmaps.
     pub shades: bool,

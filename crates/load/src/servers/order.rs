@@ -12,7 +12,6 @@ pub(super) struct Order {
     flows: HashMap<SocketAddr, Flow>,
 }
 
-/// State of one flow.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     session: u64,

@@ -26,7 +26,6 @@ impl SinkTotals {
     /// Queries before giving up.
     pub(crate) const TRIES: usize = 20;
 
-    /// Opens a socket to `sink`.
     pub(crate) fn connect(sink: SocketAddr) -> std::io::Result<Self> {
         let socket = UdpSocket::bind(unspecified(sink))?;
         socket.connect(sink)?;

@@ -96,7 +96,6 @@ fn numbers(name: &str, driver: Option<&str>) -> Option<(IrqNumber, (u32, u32))> 
 /// Names that interrupts may contain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Device<'a> {
-    /// Name of the interface.
     pub(super) nic: &'a str,
     pub(super) driver: Option<&'a str>,
     /// Target of the link `/sys/class/net/NAME`.

@@ -38,7 +38,6 @@ display_as! { Stage:
     Socket => "socket",
 }
 
-/// Meaning of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// Lost packets or connections; no other counter with this meaning counts the same ones.
@@ -51,13 +50,11 @@ pub(crate) enum Meaning {
     Level,
 }
 
-/// One counter of the kernel.
 pub(crate) struct Counter {
     /// Name as in nstat(8); in connection tracking, of the column.
     pub(crate) name: &'static str,
     pub(crate) stage: Stage,
     pub(crate) meaning: Meaning,
-    /// The file that has it.
     source: &'static str,
 }
 

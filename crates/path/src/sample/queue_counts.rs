@@ -14,7 +14,6 @@ pub(super) type ByKernel = BTreeMap<(u32, u32, Direction), QueueCounters>;
 /// Counters of one interface.
 #[derive(Default)]
 pub(super) struct Counted {
-    /// Receive queues by index.
     pub(super) rx_queues: BTreeMap<u32, QueueCounters>,
     /// What limits of the host delayed or dropped, by the name of the statistic.
     pub(super) limited: BTreeMap<String, u64>,

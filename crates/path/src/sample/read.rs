@@ -32,7 +32,6 @@ fn need(path: &str) -> Need {
     }
 }
 
-/// The text of a file.
 pub(super) fn text(host: &dyn Host, path: &str) -> Fact<String> {
     host.read_text(path).map_or_else(|error| absence(&error), Fact::Known)
 }

@@ -3,7 +3,6 @@
 use crate::raw::Words;
 use rxlab_base::units::CpuId;
 
-/// One event of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     /// CLOCK_MONOTONIC in nanoseconds.

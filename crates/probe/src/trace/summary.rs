@@ -43,7 +43,6 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trace/1";
 
     /// `ns` as a fraction of the trace.

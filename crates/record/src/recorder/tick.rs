@@ -23,7 +23,6 @@ pub(super) struct Tick {
 /// Key of an entry: in memory once for all ticks of a segment.
 pub(super) type Key = Arc<str>;
 
-/// Change of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     /// It is no longer there.

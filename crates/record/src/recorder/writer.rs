@@ -16,7 +16,6 @@ use rxlab_base::units::Fact;
 use rxlab_path::sample::{Counters, Inventory, Scope, busiest, losing_sockets};
 use rxlab_sys::{Host, RecordingHost};
 
-/// Suffix of a log.
 pub(super) const LOG: &str = ".log";
 /// Suffix of a packed segment.
 pub(super) const PACKED: &str = ".packed";

@@ -25,7 +25,6 @@ const MOVED: f64 = 0.001;
 pub struct Adjusted {
     /// Adjusted log ratios of the pairs.
     pub d: Vec<f64>,
-    /// Names of the covariates.
     pub covariates: Vec<&'static str>,
     /// Share of the squares of d that they explain.
     pub explained: f64,

@@ -155,7 +155,6 @@ impl Step {
 }
 
 impl Found {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.find-max/3";
 
     /// The result of `search` after `steps`.

@@ -21,13 +21,11 @@ use rxlab_stats::pool::{Estimate, spread};
 const EFFECT: f64 = 0.05;
 /// Runs behind each row of the committed table.
 pub const RUNS: usize = 1000;
-/// Numbers of hosts.
 const HOSTS: [usize; 4] = [3, 5, 10, 40];
 
 /// Simulated hosts.
 #[derive(Debug, Clone, Copy)]
 pub struct Fleet {
-    /// Hosts.
     pub hosts: usize,
     /// Standard deviation of the true effects between hosts, as a log ratio.
     pub between: f64,
@@ -101,7 +99,6 @@ pub fn trial(hostname: &str, noise: &Noise, seed: u64, effect: f64) -> TrialReco
     record
 }
 
-/// Interval of the pooled effect.
 fn pooled(hosts: &[Estimate]) -> Interval {
     let mids: Vec<f64> = hosts.iter().map(|host| host.mid).collect();
     Ratios::from(&mids[..]).interval(Look::Planned(ERROR), 1).expect("hosts")

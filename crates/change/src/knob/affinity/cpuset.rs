@@ -30,7 +30,6 @@ const DEPTH: u32 = 16;
 pub(crate) enum NoGroup {
     /// There is no such group, in words.
     Absent(String),
-    /// The group has no cpuset.
     NoCpuset,
     Unreadable(HostError),
 }
@@ -73,7 +72,6 @@ pub(crate) fn directory_and_path(host: &dyn Host, target: &Target) -> Result<(St
     Err(if found { NoGroup::NoCpuset } else { absent() })
 }
 
-/// The value of the file.
 pub(super) fn read(site: Site<'_>, file: &str) -> Result<String> {
     list(file, &site.read_text(file)?)
         .map(|cpus| if cpus.is_empty() { INHERIT.to_owned() } else { cpus.to_string() })

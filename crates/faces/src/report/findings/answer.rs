@@ -33,7 +33,6 @@ pub struct Answer {
     pub facts: Vec<Fact>,
     /// What to do, the first first.
     pub fixes: Vec<Fix>,
-    /// The other findings.
     pub others: Vec<Other>,
     /// Length, place, time and accuracy of the sample.
     pub basis: String,

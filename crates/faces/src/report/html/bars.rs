@@ -36,7 +36,6 @@ fn one(m: &mut Markup, row: &Row) {
     });
 }
 
-/// The CPUs of an answer.
 pub(super) fn cpus(m: &mut Markup, answer: &Answer) {
     if answer.cpus.is_empty() {
         answer.packets.iter().for_each(|packets| m.leaf("p", &[], &typeset(packets)));

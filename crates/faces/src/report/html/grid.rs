@@ -71,7 +71,6 @@ const ROWS: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Grid {
-    /// Measure of the cells.
     pub(super) measure: Measure,
     /// From the lowest CPU.
     pub(super) rows: Vec<Row>,

@@ -137,7 +137,6 @@ impl Markup {
         self.leaf("text", &[("x", x), ("y", y), ("text-anchor", anchor)], text);
     }
 
-    /// A [`Self::label`] of a class.
     pub(super) fn classed_label(&mut self, class: &str, (x, y): (&str, &str), anchor: &str, text: &str) {
         self.leaf("text", &[("class", class), ("x", x), ("y", y), ("text-anchor", anchor)], text);
     }

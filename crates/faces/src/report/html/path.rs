@@ -9,7 +9,6 @@ use super::{figure, tables};
 
 /// Width of the drawing, in units of its own: about pixels on a phone.
 const WIDTH: f64 = 360.0;
-/// Width of a box.
 const BOX: f64 = 76.0;
 const TALL: f64 = 26.0;
 /// From one row to the next.
@@ -21,7 +20,6 @@ const ROWS: usize = 12;
 /// Characters that fit into a box.
 const FITS: usize = 11;
 
-/// A side of the comparison.
 pub(super) struct Side<'a> {
     pub(super) title: &'a str,
     /// CSS class: `a` or `b`.

@@ -79,7 +79,6 @@ pub(super) fn ratios(m: &mut Markup, results: &[MetricResult]) {
     figures(m, &heads, rows);
 }
 
-/// Each checkpoint with its figures.
 pub(super) fn checkpoints(m: &mut Markup, trial: &Trial) {
     let heads = ["Taken", "Later", "Against A", "Against B", "State", "Drifted"];
     let rows = trial.checkpoints.iter().map(|checkpoint| {

@@ -248,7 +248,6 @@ fn alone(value: impl Into<Option<Value>>) -> Vec<Row> {
     value.into().map(|value| (Vec::new(), value)).into_iter().collect()
 }
 
-/// Values with one label.
 fn labelled(values: impl IntoIterator<Item = (impl ToString, Value)>) -> Vec<Row> {
     values.into_iter().map(|(label, value)| (vec![label.to_string()], value)).collect()
 }

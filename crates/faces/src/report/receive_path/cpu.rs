@@ -100,7 +100,6 @@ impl Unknown {
 }
 
 impl CpuReport {
-    /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.cpus/1";
 
     /// The CPUs of `model` that are in `wanted`.

@@ -4,7 +4,6 @@ use super::cells::ranges;
 use crate::report::text::{CAUTION, Cell, FAINT, Table, left, paragraph, wrapping};
 use rxlab_path::model::{Certainty, FlowPath, Step, Transport};
 
-/// The flow and its steps.
 pub fn flow(path: &FlowPath) -> String {
     let flow = &path.flow;
     let nic = match &path.driver {

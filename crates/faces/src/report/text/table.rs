@@ -70,13 +70,11 @@ impl Table {
         Self { columns: columns.into_iter().collect(), rows: Vec::new(), indent: 0, headed: true }
     }
 
-    /// Indents the whole table.
     pub fn indented(mut self, indent: usize) -> Self {
         self.indent = indent;
         self
     }
 
-    /// Omits the line of titles.
     pub fn without_titles(mut self) -> Self {
         self.headed = false;
         for column in &mut self.columns {

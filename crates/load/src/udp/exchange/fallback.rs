@@ -24,7 +24,6 @@ pub(super) struct Fallback {
     socket: Socket,
     /// What is left to be written: the length of the request, and the request.
     out: Vec<u8>,
-    /// The connection is open.
     is_open: bool,
     /// What has arrived of the length and the response.
     input: Vec<u8>,
