@@ -42,15 +42,12 @@ impl Variant {
 pub enum Missing {
     #[error("eBPF needs CAP_BPF and CAP_PERFMON, which root has")]
     Privilege,
-    /// Tasks preempt softirqs on this kernel.
     #[error(
         "the kernel is PREEMPT_RT, where tasks preempt softirqs: a softirq's duration is not its CPU time"
     )]
     RealTime,
-    /// No type information, so no offsets.
     #[error("the kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)")]
     Types,
-    /// The kernel rejected the programs.
     #[error("the kernel rejected the eBPF programs: {0}")]
     Refused(String),
 }

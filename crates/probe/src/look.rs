@@ -28,7 +28,6 @@ pub enum LookError {
     /// eBPF was requested, and is not available.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// The programs were attached, but cannot be read.
     #[error("cannot read the counters of the eBPF programs: {0}")]
     Read(#[from] libbpf_rs::Error),
     /// The witness cannot run.

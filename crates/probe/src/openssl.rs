@@ -14,7 +14,6 @@ use rxlab_sys::{Host, pin_thread};
 
 #[derive(Debug, Error)]
 pub enum OpensslError {
-    /// The CPU is offline, absent or not allowed.
     #[error("cannot run on CPU {0}: {1}")]
     Pin(CpuId, rustix::io::Errno),
     /// Not installed, or the process could not be started.

@@ -56,10 +56,8 @@ pub enum TraceError {
     /// The programs cannot run here.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// The programs were attached, but cannot be read.
     #[error("cannot read events of the eBPF programs: {0}")]
     Read(#[from] libbpf_rs::Error),
-    /// An event of unknown form.
     #[error("the eBPF programs sent an event of {0} bytes of unknown form")]
     Record(usize),
     /// The sink returned an error.

@@ -119,7 +119,6 @@ impl Plan {
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingError {
-    /// Not `KNOB TARGET = VALUE`.
     #[error("`{0}` is not a setting (expected KNOB TARGET = VALUE, such as rps eth0/rx-0 = 2-7)")]
     Form(String),
     #[error("`{0}` is not a target (expected host, NIC, NIC/QUEUE, cpu:N, pid:N, cgroup:PATH or unit:NAME)")]

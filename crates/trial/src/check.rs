@@ -98,16 +98,12 @@ pub enum CheckError {
     /// The name becomes part of the names of metrics.
     #[error("[[check]] name = `{0}`: must be 1 to 40 letters, digits, `-` or `_`")]
     Name(String),
-    /// Two checks with the same metrics.
     #[error("[[check]] name = `{0}`: used twice")]
     Twice(String),
-    /// The protocol has no responses, so there is nothing to check.
     #[error("[[check]] {0}: {1} has no responses to check")]
     OneWay(String, Url),
-    /// A duration out of range.
     #[error("[[check]] {name}: every = {}: must be at least {}", format_duration(*.every), format_duration(EVERY_AT_LEAST))]
     Every { name: String, every: Duration },
-    /// Too many requests at the same time.
     #[error("[[check]] {0}: timeout: must be at most {UNDER_WAY_AT_MOST} times `every`")]
     Timeout(String),
     /// Options that do not fit the target.
@@ -118,10 +114,8 @@ pub enum CheckError {
 /// A check that fails before the trial begins.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The target cannot be reached, or the sockets cannot be opened.
     #[error("check {0}: {1}")]
     Load(String, LoadError),
-    /// The first response was not as expected, or did not come in time.
     #[error("check {name}: {url} failed: {why}")]
     Failed {
         name: String,

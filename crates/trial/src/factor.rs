@@ -46,7 +46,6 @@ pub enum FactorError {
     /// Values that the trial flips were set from outside, or their interfaces were renamed, with details.
     #[error("changed from outside: {0}")]
     Changed(String),
-    /// The command of an arm failed.
     #[error("arm {arm:?} command `{command}` {why}")]
     Command {
         arm: Arm,

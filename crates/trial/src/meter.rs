@@ -16,17 +16,14 @@ use rxlab_sys::Host;
 /// A metric cannot be measured.
 #[derive(Debug, Error)]
 pub enum MeterError {
-    /// It needs eBPF, which is unavailable.
     #[error("`{metric}` cannot be measured here: {missing}")]
     Missing {
         /// The first requested one.
         metric: String,
         missing: Missing,
     },
-    /// There is no probe thread.
     #[error("the probe thread cannot run on CPU {0}: {1}")]
     Pin(CpuId, Errno),
-    /// The programs were attached but cannot be read.
     #[error("cannot read the counters of the eBPF programs: {0}")]
     Read(#[from] rxlab_probe::BpfError),
 }

@@ -48,10 +48,8 @@ pub enum QueryError {
     /// The name becomes part of the name of a metric.
     #[error("[[query]] name = `{0}`: must be 1 to 40 letters, digits, `-` or `_`")]
     Name(String),
-    /// Two queries with the same metric.
     #[error("[[query]] name = `{0}`: used twice")]
     Twice(String),
-    /// Not the URL of a Prometheus.
     #[error("[[query]] {0}: prometheus: {1}: http://HOST:PORT expected")]
     Url(String, Url),
 }
@@ -62,7 +60,6 @@ pub enum AskError {
     /// Not exactly one number.
     #[error("query {name}: `{expr}`: {why}")]
     Answer { name: String, expr: String, why: String },
-    /// The guard would trip at once.
     #[error("{0}, before anything was changed")]
     Beyond(String),
     /// No thread for it.

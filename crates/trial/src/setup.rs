@@ -32,7 +32,6 @@ pub enum SetupError {
     /// Neither changes the machine.
     #[error("neither setup changes anything")]
     Same,
-    /// Only a command can revert a command.
     #[error("a command on one side needs one on the other, to switch back")]
     Mixed,
 }

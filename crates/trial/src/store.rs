@@ -46,23 +46,18 @@ struct Line<S> {
 /// A record cannot be read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// No trial has this id.
     #[error("no trial `{id}` in {}", trials.display())]
     Unknown {
         /// The id asked for.
         id: String,
         trials: PathBuf,
     },
-    /// The file system refused.
     #[error("cannot {verb} {}: {error}", path.display())]
     Io { verb: &'static str, path: PathBuf, error: io::Error },
-    /// Another process runs the trial.
     #[error("trial {id} is running")]
     Running { id: String },
-    /// A record of another version of rxlab.
     #[error("{}: schema is `{found}`, this version reads `{}`", path.display(), TrialRecord::SCHEMA)]
     Schema { path: PathBuf, found: String },
-    /// The file is not a record.
     #[error("{}: {error}", path.display())]
     Json { path: PathBuf, error: serde_json::Error },
 }

@@ -39,7 +39,6 @@ pub enum Driver {
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
-    /// The command failed or printed unreadable output.
     #[error("the workload command {0}")]
     Command(String),
     /// A client on another machine failed.

@@ -28,16 +28,12 @@ pub struct CpuMask {
 /// Text that is neither a CPU list nor a CPU mask.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MaskError {
-    /// A part of a list is not `N` or `N-M`.
     #[error("`{0}` is not a CPU or a range of CPUs (write 0-3,8)")]
     Part(String),
-    /// A range runs backwards.
     #[error("the CPU range `{0}` runs backwards")]
     Backwards(String),
-    /// A group of a mask is not 1 to 8 hexadecimal digits.
     #[error("`{0}` is not a group of 1 to 8 hexadecimal digits")]
     Group(String),
-    /// A CPU number that no kernel has.
     #[error("CPU {0} is beyond the limit of {LIMIT}")]
     TooLarge(String),
 }

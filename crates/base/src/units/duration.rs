@@ -7,13 +7,10 @@ use thiserror::Error;
 /// Text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DurationError {
-    /// Not a number and a unit.
     #[error("`{0}` is not a duration (write 5s, 500ms, 250us, 1m or 1h)")]
     Form(String),
-    /// A number without a unit.
     #[error("`{0}` has no unit (write {0}s, {0}ms, {0}m or {0}h)")]
     Unit(String),
-    /// Longer than any sensible run.
     #[error("`{0}` is too long (at most 1000h)")]
     TooLong(String),
 }

@@ -36,7 +36,6 @@ impl fmt::Display for IrqId {
 /// An interface name that the kernel does not accept, or a queue not written `rx-N` or `tx-N`.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// Not an interface name.
     #[error("`{0}` is not an interface name (1 to 15 bytes, no `/`, no white space)")]
     Nic(String),
     #[error("`{0}` is not a queue (write rx-N or tx-N)")]

@@ -54,10 +54,8 @@ fn plain(text: &str) -> Option<f64> {
 /// Text that is not a share.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ShareError {
-    /// Neither a percentage nor a fraction.
     #[error("`{0}` is not a share (write 3% or 0.03)")]
     Form(String),
-    /// More than the whole.
     #[error("`{0}` is above 100 % (write 3% or 0.03)")]
     TooLarge(String),
 }

@@ -32,10 +32,8 @@ pub enum UndoError {
     /// The location of its values is unknown. It stays open.
     #[error("the network namespace of transaction {id} was not found: {hidden}")]
     Lost { id: String, hidden: Hidden },
-    /// No open transaction matches.
     #[error("transaction {0} belongs to another root")]
     OtherRoot(String),
-    /// A newer one has to be undone first.
     #[error("transaction {newer} changed the same values after {id}")]
     Covered {
         /// The transaction asked for.

@@ -303,7 +303,6 @@ fn kill_holder(path: &Path, holder: ProcessId) -> io::Result<()> {
 pub enum ConfirmError {
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// No transaction has a running deadline.
     #[error("no change is waiting for confirmation")]
     NothingWaits,
     /// Its deadline passed while we waited for the lock.
@@ -315,7 +314,6 @@ pub enum ConfirmError {
     /// Its deadline passed and nothing has reverted it, as when its guard was killed.
     #[error("the deadline of transaction {id} passed {seconds} s ago, and it has not been reverted")]
     Overdue { id: String, seconds: u64 },
-    /// Its deadline passed, and part of it could not be reverted yet.
     #[error("transaction {0} is being reverted")]
     GoesBack(String),
 }

@@ -17,13 +17,11 @@ use rxlab_sys::{HostError, OtherView};
 /// A change was not made.
 #[derive(Debug, Error)]
 pub enum ApplyError {
-    /// No knob has this name.
     #[error("unknown knob `{name}` ({})", similar_knobs(name))]
     UnknownKnob {
         /// The name asked for.
         name: String,
     },
-    /// One target is given two values.
     #[error("{knob} {target} is set twice")]
     Twice { knob: String, target: Target },
     /// One interrupt, which several targets have, is sent to different CPUs.
@@ -34,14 +32,12 @@ pub enum ApplyError {
         "{target} is interrupt {irq}, which transaction {id} has set as {other}: set {other} instead, or undo {id} first"
     )]
     OtherName { target: Box<Target>, other: Box<Target>, irq: IrqId, id: String },
-    /// The plan names another host.
     #[error("the plan is for host {plan}, this is {here}")]
     OtherHost {
         /// Host in the plan.
         plan: String,
         here: String,
     },
-    /// The plan names another device than the one that currently has the name.
     #[error("the plan has {target} on device {plan}, but here it is {here}: the plan is for another machine")]
     OtherDevice {
         target: Target,
@@ -76,7 +72,6 @@ pub enum ApplyError {
         /// The difference in words.
         why: String,
     },
-    /// A dependent value, reset by the write of another one, cannot be set again.
     #[error("the driver reset {setting}, which cannot be set again: {error}")]
     NotReplayed {
         /// The dependent value that was lost and not set again.
@@ -84,7 +79,6 @@ pub enum ApplyError {
         /// Reason why it cannot be restored.
         error: Box<KnobError>,
     },
-    /// A target that this transaction did not touch cannot be set back.
     #[error("{knob} {target} was not changed by this transaction")]
     NotTouched { knob: String, target: Target },
     /// Another program interfered between the journal entry and the write.
@@ -108,13 +102,11 @@ pub enum ApplyError {
         /// One of its transactions.
         id: String,
     },
-    /// The deadline of an earlier change is still running.
     #[error("transaction {id} is waiting for confirmation")]
     Pending { id: String },
     /// A panic. Values set before are restored.
     #[error("{0}")]
     Internal(String),
-    /// A signal asked the program to stop.
     #[error("interrupted")]
     Interrupted,
 }

@@ -22,7 +22,6 @@ const RETRY: Duration = Duration::from_millis(20);
 /// A journal operation failed.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// A file or directory operation failed.
     #[error("cannot {verb} the journal {}: {error}", path.display())]
     Io {
         /// The failed operation, as a verb.
@@ -44,10 +43,8 @@ pub enum JournalError {
     /// to undo.
     #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
     LaterVersion { path: PathBuf },
-    /// The file of an open transaction is not there.
     #[error("the journal of transaction {id} is missing: {}", path.display())]
     Missing { id: String, path: PathBuf },
-    /// No open transaction has this id.
     #[error("no open transaction `{id}`{}", open_list(open))]
     Unknown {
         /// The id asked for.

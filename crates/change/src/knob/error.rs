@@ -42,7 +42,6 @@ pub enum KnobError {
         /// The queues that exist.
         known: Vec<QueueId>,
     },
-    /// The knob acts on something else.
     #[error("{knob} acts on {acts_on}, not on {target}")]
     WrongTarget {
         knob: &'static str,
@@ -50,7 +49,6 @@ pub enum KnobError {
         acts_on: &'static str,
         target: Target,
     },
-    /// Not a value of the knob.
     #[error("invalid value `{value}` for {knob}: {why}")]
     BadValue {
         knob: &'static str,
@@ -58,7 +56,6 @@ pub enum KnobError {
         /// The error, and a valid value.
         why: String,
     },
-    /// CPUs that cannot take the work.
     #[error("{knob} {target}: {} {cpus} {why}", cpu_word(cpus))]
     UnusableCpus {
         knob: &'static str,
@@ -130,7 +127,6 @@ pub enum KnobError {
         "{target} cannot be read while {nic} is down: the kernel lists NAPIs only of interfaces that are up"
     )]
     Down { target: Target, nic: NicName },
-    /// A permission is missing.
     #[error("cannot {verb} {}: permission denied{meaning}", source(path))]
     Denied {
         /// Either `read` or `write`.
@@ -146,7 +142,6 @@ pub enum KnobError {
         /// Relative to the root.
         path: String,
     },
-    /// The kernel answered with an error.
     #[error("{knob} {target} = {value}: the kernel rejected it: {meaning}")]
     Refused {
         knob: &'static str,
@@ -156,7 +151,6 @@ pub enum KnobError {
         /// Meaning of the errno there.
         meaning: String,
     },
-    /// A file contains something unknown.
     #[error("{}, expected {expected}", content(path, text))]
     Broken {
         /// Relative to the root.

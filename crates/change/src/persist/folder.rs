@@ -50,7 +50,6 @@ pub(super) fn shown(all: &[Installed]) -> String {
 /// An installation or removal failed.
 #[derive(Debug, Error)]
 pub enum PersistError {
-    /// A file or directory operation failed.
     #[error("cannot {verb} {}: {error}", path.display())]
     Io { verb: &'static str, path: PathBuf, error: io::Error },
     /// Not created by rxlab, or edited.

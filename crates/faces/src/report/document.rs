@@ -76,22 +76,16 @@ pub struct Trial {
 /// A text that holds no record.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The text is not JSON.
     #[error("it is neither JSON nor a report of rxlab: {0}")]
     Json(serde_json::Error),
-    /// JSON of another program.
     #[error("it has no `schema` field, so rxlab did not write it")]
     Foreign,
-    /// A value that no report shows, or one of another version.
     #[error("its schema is `{0}`; a report shows {list}", list = KNOWN.join(", "))]
     Schema(String),
-    /// A known schema with the wrong fields.
     #[error("it is not a valid `{0}`: {1}")]
     Shape(String, serde_json::Error),
-    /// A page of another program, or one that was cut off.
     #[error("the page has no rxlab record")]
     Page,
-    /// The compressed record of a page is damaged.
     #[error("the record in the page is damaged: {0}")]
     Damaged(String),
 }

@@ -51,7 +51,6 @@ pub struct Span {
 /// A time that a ring cannot answer for.
 #[derive(Debug, Error)]
 pub enum WindowError {
-    /// Nothing is recorded at all.
     #[error("nothing is recorded")]
     Empty,
     /// Before the first tick, after the last, or in a gap.
@@ -61,13 +60,10 @@ pub enum WindowError {
         /// The recorded times nearest to it.
         why: String,
     },
-    /// The two moments are of two boots.
     #[error("the machine was booted between {} and {}", time(*first_ms), time(*last_ms))]
     Rebooted { first_ms: i64, last_ms: i64 },
-    /// A file of the ring.
     #[error("cannot read the recording {name}: {error}")]
     Segment { name: String, error: SegmentError },
-    /// A file of the ring.
     #[error("cannot read the recording: {0}")]
     Io(#[from] io::Error),
 }

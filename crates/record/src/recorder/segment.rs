@@ -40,7 +40,6 @@ pub enum SegmentError {
     /// Of another version of rxlab.
     #[error("its format is `{0}`, which this rxlab does not read")]
     OtherVersion(String),
-    /// Of a machine with another byte order.
     #[error("it was recorded on a {0}-endian machine")]
     OtherEndian(String),
     #[error("cannot be compressed: {0}")]

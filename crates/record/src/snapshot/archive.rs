@@ -13,10 +13,8 @@ use rxlab_sys::{RecordedHost, Recording};
 /// An invalid snapshot file.
 #[derive(Debug, Error)]
 pub enum ArchiveError {
-    /// Not a zstd-compressed tar archive, or truncated.
     #[error("not a snapshot, or damaged: {0}")]
     Damaged(#[from] io::Error),
-    /// A part is missing.
     #[error("not a snapshot: {0} is missing")]
     Missing(String),
     /// A part of the wrong format.
@@ -27,7 +25,6 @@ pub enum ArchiveError {
         /// Description of the error.
         why: String,
     },
-    /// Larger than the caller allows.
     #[error("{what} to more than {}", size(*bytes))]
     TooLarge {
         /// `it unpacks`, or the name of the part.
@@ -37,7 +34,6 @@ pub enum ArchiveError {
     },
     #[error("its schema is `{0}`, but this rxlab reads `{schema}`", schema = Snapshot::SCHEMA)]
     OtherSchema(String),
-    /// Of a machine with another byte order.
     #[error("it was taken on a {0}-endian machine; its netlink answers cannot be read here")]
     OtherEndian(String),
 }

@@ -23,22 +23,18 @@ pub enum SpecError {
     /// The name becomes part of a directory name.
     #[error("invalid name `{0}`: must be 1 to 40 letters, digits, `-`, `_`, `+` or `.`")]
     Name(String),
-    /// `[change]` has no change, several, or half of one: which.
     #[error("[change] {0}: needs exactly one of: `set` or `against` or both, `plan`, `a` together with `b`")]
     Change(String),
     /// `[[factor]]` or `[[arm]]` does not describe a trial in blocks.
     #[error("[[{0}]] {1}")]
     Named(&'static str, String),
-    /// Only a search has candidates.
     #[error("[candidates] needs kind = \"search\" in [design]")]
     Candidates,
-    /// `[workload]` has no workload, or several.
     #[error("[workload] needs exactly one of: `load`, `command`, `live = true`")]
     Workload,
     /// A number out of range.
     #[error("[design] {0}")]
     Design(String),
-    /// The workload or the probe has no such metric.
     #[error("{key} = `{name}`: no such metric (known: {})", known.join(", "))]
     Metric {
         /// The key with the metric.
@@ -46,13 +42,11 @@ pub enum SpecError {
         name: String,
         known: Vec<&'static str>,
     },
-    /// A metric that a thread measures, without a CPU for it.
     #[error("[probe] spin: `interference.inferred` needs the CPU of the probe thread")]
     Spin,
     /// A probe that measures nothing. A budget alone is none: the usual metrics have it too.
     #[error("[probe] slots, spin, cpus: no metric needs them: list some in `metrics` (known: {})", probed::NAMES.join(", "))]
     Probe,
-    /// A load that ends during the trial or changes.
     #[error("[workload.load] {0}: a trial needs a load that neither ends nor changes")]
     Load(&'static str),
     /// A check that cannot be run.
@@ -64,7 +58,6 @@ pub enum SpecError {
     /// Clients that cannot offer the load.
     #[error("[[client]] {0}")]
     Client(&'static str),
-    /// A guard that could never trip.
     #[error("[guards] p99_us: {0} has no latency")]
     Guard(&'static str),
 }
