@@ -20,7 +20,6 @@ mod ntuple_rule;
 mod offload;
 mod priority;
 mod queue_napi;
-mod reference;
 mod registry;
 mod rfs;
 mod ring;
@@ -38,7 +37,6 @@ mod xps;
 
 pub(crate) use affinity::{directory as group_directory, directory_and_path as group_directory_and_path};
 pub use error::{KnobError, Result};
-pub use reference::reference;
 pub use registry::{KNOBS, find};
 pub use site::Site;
 
@@ -61,42 +59,13 @@ pub struct Parts {
     pub foreign: Vec<Part>,
 }
 
-/// User documentation of a knob; `docs/knobs.md` is generated from it.
-#[derive(Debug, Clone, Copy)]
-pub struct Doc {
-    /// Name of the knob: one word, unique.
-    pub name: &'static str,
-    /// Effect of the knob, in a few sentences.
-    pub summary: &'static str,
-    /// Form of a target: `NIC/rx-N` or `host`.
-    pub target: &'static str,
-    /// Form of a value.
-    pub values: &'static str,
-    /// A complete setting that can be copied.
-    pub example: &'static str,
-    /// The kernel's own documentation.
-    pub source: &'static str,
-    /// First kernel that has it.
-    pub since: &'static str,
-    /// Events short of a reboot that discard the value: a link that goes down and up, a change of the number
-    /// of queues.
-    pub lost: &'static str,
-    /// Surprising things the kernel does with a value.
-    pub beware: &'static str,
-}
-
 /// One tunable.
 ///
 /// Values are text in the knob's canonical form, the one that [`Knob::read`] and [`Knob::check`] return.
 /// Targets are resolved through the model of their [`Site`] at each call: nothing is remembered.
 pub trait Knob: Sync {
-    /// Name and user documentation.
-    fn doc(&self) -> &Doc;
-
-    /// One word that no other knob has: the first word of a setting.
-    fn name(&self) -> &'static str {
-        self.doc().name
-    }
+    /// One word that no other knob has: the first word of a setting, and the heading of its section in docs/knobs.md.
+    fn name(&self) -> &'static str;
 
     /// The site of `target` on a machine.
     fn site<'a>(&self, host: &'a dyn Host, model: &'a Model, target: &'a Target) -> Site<'a> {

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! let rps = rxlab_change::knob::find("rps").expect("a knob");
-//! assert_eq!(rps.doc().example, "rps eth0/rx-0 = 2-7");
+//! assert_eq!(rps.name(), "rps");
 //! ```
 
 pub mod apply;

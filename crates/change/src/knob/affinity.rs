@@ -6,7 +6,7 @@ mod threads;
 
 pub(crate) use cpuset::{directory, directory_and_path};
 
-use super::{Doc, Knob, Parts, Result, Site};
+use super::{Knob, Parts, Result, Site};
 use crate::journal::Armed;
 pub(super) use lists::ALL;
 use lists::Lists;
@@ -23,33 +23,12 @@ const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a
 /// identified by its number and start time: `DeviceAddress` of the form `process:PID@START`.
 pub(super) struct Affinity;
 
-static DOC: Doc = Doc {
-    name: "affinity",
-    summary: "Sets the CPUs that an application runs on: near the CPUs that take its packets, or away from \
-              them. For a process it sets each thread, for a control group or a systemd unit the cpuset.",
-    target: "`pid:N`, `cgroup:/PATH` or `unit:NAME`",
-    values: "a list of CPUs; for a process also `all`; for a group or unit also `inherit`, for no CPUs of \
-             its own. The value read from a process with several threads also names the threads of each \
-             list and their start in clock ticks: `2-5@810:5137,812-815:5140;0@811:5140`",
-    example: "affinity pid:812 = 2-5",
-    source: "sched_setaffinity(2); Documentation/admin-guide/cgroup-v2.rst, \"Cpuset\"",
-    since: "2.6; cpusets of control groups version 2 since 5.0",
-    lost: "Exit of the process. A restart of the unit, which gets a new control group. A thread that sets \
-           its own affinity.",
-    beware: "Threads and processes started later inherit it. Undo judges each thread by itself: one that another \
-             program, or the thread, has moved since stays there. Threads started later that inherited the list get \
-             the main thread's. The kernel silently drops CPUs outside the cpuset; rxlab reads back every \
-             thread. Before 6.2, setting a cpuset overwrites what its threads had set for themselves, and \
-             undo cannot restore that. A unit has a cpuset only if systemd has enabled the controller for \
-             it.",
-};
-
 const EXPECTED: &str = "expected a list of CPUs such as 2-5";
 const ACTS_ON: &str = "a process (pid:N), a control group (cgroup:/PATH) or a unit (unit:NAME)";
 
 impl Knob for Affinity {
-    fn doc(&self) -> &Doc {
-        &DOC
+    fn name(&self) -> &'static str {
+        "affinity"
     }
 
     // Only the processes that wait for packets.

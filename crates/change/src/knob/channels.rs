@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, Result, Site, value};
+use super::{Knob, Result, Site, value};
 use crate::journal::Armed;
 use rxlab_base::parse::ethtool::{ChannelKind, Channels, channels};
 use rxlab_base::units::Fact;
@@ -16,21 +16,6 @@ use rxlab_sys::{Action, EthtoolGet};
 /// Kernel: `Documentation/networking/ethtool-netlink.rst`, `CHANNELS_SET`. The driver tears down its queues
 /// and creates new ones: their settings are lost, and the applier replays them.
 pub(super) struct NicChannels;
-
-static DOC: Doc = Doc {
-    name: "channels",
-    summary: "Number of queues of the interface, and so the number of CPUs that can take its interrupts. \
-              With fewer queues than the load needs, one CPU does all receive work.",
-    target: "`NIC`",
-    values: "words of `ethtool -L`: `combined N`, or `rx N tx N`; `N` alone if there is only one kind",
-    example: "channels eth0 = combined 4",
-    source: "Documentation/networking/ethtool-netlink.rst, \"CHANNELS_SET\"",
-    since: "2.6.38; netlink since 5.7",
-    lost: "Re-creating the interface, for example by reloading its driver.",
-    beware: "Drivers redistribute interrupts and XPS and drop RPS and RFS of the queues; rxlab replays \
-             them. If a driver does not update its default RSS table, rxlab asks it to. Refused if the RSS \
-             table, flow rules or AF_XDP use a queue that would be removed. Some drivers reset the link.",
-};
 
 /// The kinds that a setting names. The others carry events of the device and are left alone.
 const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];
@@ -75,8 +60,8 @@ const MEANINGS: Meanings = &[
 ];
 
 impl Knob for NicChannels {
-    fn doc(&self) -> &Doc {
-        &DOC
+    fn name(&self) -> &'static str {
+        "channels"
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

@@ -1,31 +1,13 @@
 //! `clocksource`: the hardware clock that the kernel reads.
 
-use super::Doc;
 use super::file::{At, FileKnob, Value, exists};
 
 /// The clock of the whole machine.
 ///
 /// Kernel: `Documentation/timers/timekeeping.rst`. The kernel accepts an unavailable name without an error,
 /// and then chooses a clock itself.
-pub(super) static CLOCKSOURCE: FileKnob = FileKnob::new(
-    Doc {
-        name: "clocksource",
-        summary: "Clock that the kernel reads. Every timer and every packet with a timestamp reads it: `tsc` \
-                  takes nanoseconds, `hpet` and `acpi_pm` a microsecond.",
-        target: "`host`",
-        values: "one of `available_clocksource`",
-        example: "clocksource host = tsc",
-        source: "Documentation/timers/timekeeping.rst",
-        since: "2.6.18",
-        lost: "The kernel may abandon a clock that it finds unstable, at any time.",
-        beware: "All CPUs stop for microseconds during the change. The kernel accepts an unavailable name \
-                 without an error and then chooses a clock itself; rxlab refuses such a name. A clock that was \
-                 chosen stays chosen, even if it was already in use: the kernel does not switch to a better one \
-                 that appears later.",
-    },
-    At::Host(|model| exists(&model.settings.clocksource)),
-    Value::Clock,
-);
+pub(super) static CLOCKSOURCE: FileKnob =
+    FileKnob::new("clocksource", At::Host(|model| exists(&model.settings.clocksource)), Value::Clock);
 
 #[cfg(test)]
 mod tests {

@@ -6,137 +6,38 @@
 
 use rustix::io::Errno;
 
-use super::Doc;
-use super::error::Meanings;
 use super::ethtool::{EthtoolKnob, Value};
 use rxlab_base::parse::ethtool::{Adaptive, CoalesceParameter, QueueDelay};
 
-const LOST: &str = "Re-creating the interface, for example by reloading its driver. Some drivers forget it \
-                    in a reset, or when the number of queues changes.";
-const SWITCH: &str = "`on` or `off`";
-const USECS: &str = "microseconds; 0 for none";
-const FRAMES: &str = "a number of packets; for many drivers 0 or 1 means that only the time limits the delay";
-const NUMBER_BEWARE: &str = "With the adaptive switch on, the driver changes it by itself; `adaptive_rx` \
-                             and `adaptive_tx` are applied first. Drivers round it to their own steps; \
-                             rxlab then restores the old value and reports what the driver kept. Small \
-                             numbers can have special meanings: e1000e uses 1 and 3 for its adaptive modes. \
-                             ixgbe may reset the device, and with it the link, when the delay crosses 10 \
-                             us. If a driver does not support it, a module option can be the only way \
-                             (InterruptThrottleRate, RxIntDelay and TxIntDelay of e1000 and e1000e, \
-                             InterruptThrottleRate of Intel's own igb and ixgbe): it takes effect when the \
-                             module is loaded, which takes the link down and which rxlab never does.";
-const SWITCH_BEWARE: &str = "While it is on, the numbers of its direction show the driver's latest choice. \
-                             Some drivers (mlx5) stop their queues for a moment.";
-
-const fn moderation(
-    name: &'static str,
-    value: Value,
-    values: &'static str,
-    summary: &'static str,
-    example: &'static str,
-) -> EthtoolKnob {
-    let doc = Doc {
-        name,
-        summary,
-        target: "`NIC`",
-        values,
-        example,
-        source: "Documentation/networking/ethtool-netlink.rst, \"COALESCE_SET\"",
-        since: "2.6; netlink since 5.7",
-        lost: LOST,
-        beware: match value {
-            Value::Adaptive(_) => SWITCH_BEWARE,
-            _ => NUMBER_BEWARE,
-        },
-    };
+const fn moderation(name: &'static str, value: Value) -> EthtoolKnob {
     EthtoolKnob {
-        doc,
+        name,
         value,
         absent: "the driver has no such setting; its module may have an option for it (docs/knobs.md)",
         fixed: "the driver reports it but does not let it be set; its module may have an option for it \
                 (docs/knobs.md)",
-        meanings: MEANINGS,
+        meanings: &[(
+            Errno::INVAL,
+            "the driver does not accept this value, or not while it adapts by itself (adaptive_rx, adaptive_tx)",
+        )],
     }
 }
 
-const MEANINGS: Meanings = &[(
-    Errno::INVAL,
-    "the driver does not accept this value, or not while it adapts by itself (adaptive_rx, adaptive_tx)",
-)];
-
-pub(super) static ADAPTIVE_RX: EthtoolKnob = moderation(
-    "adaptive_rx",
-    Value::Adaptive(Adaptive::Rx),
-    SWITCH,
-    "Lets the driver choose how long it delays receive interrupts.",
-    "adaptive_rx eth0 = off",
-);
-
-pub(super) static ADAPTIVE_TX: EthtoolKnob = moderation(
-    "adaptive_tx",
-    Value::Adaptive(Adaptive::Tx),
-    SWITCH,
-    "Lets the driver choose how long it delays transmit interrupts.",
-    "adaptive_tx eth0 = off",
-);
-
-pub(super) static RX_USECS: EthtoolKnob = moderation(
-    "rx_usecs",
-    Value::Delay(CoalesceParameter::RxUsecs, Adaptive::Rx),
-    USECS,
-    "How long the device delays a receive interrupt so that it covers several packets: fewer interrupts, \
-     more latency.",
-    "rx_usecs eth0 = 50",
-);
-
-pub(super) static RX_FRAMES: EthtoolKnob = moderation(
-    "rx_frames",
-    Value::Delay(CoalesceParameter::RxFrames, Adaptive::Rx),
-    FRAMES,
-    "Number of packets after which the device raises a delayed receive interrupt.",
-    "rx_frames eth0 = 64",
-);
-
-pub(super) static TX_USECS: EthtoolKnob = moderation(
-    "tx_usecs",
-    Value::Delay(CoalesceParameter::TxUsecs, Adaptive::Tx),
-    USECS,
-    "How long the device delays the interrupt that reports sent packets.",
-    "tx_usecs eth0 = 50",
-);
-
-pub(super) static TX_FRAMES: EthtoolKnob = moderation(
-    "tx_frames",
-    Value::Delay(CoalesceParameter::TxFrames, Adaptive::Tx),
-    FRAMES,
-    "Number of sent packets after which the device raises the delayed interrupt.",
-    "tx_frames eth0 = 64",
-);
+pub(super) static ADAPTIVE_RX: EthtoolKnob = moderation("adaptive_rx", Value::Adaptive(Adaptive::Rx));
+pub(super) static ADAPTIVE_TX: EthtoolKnob = moderation("adaptive_tx", Value::Adaptive(Adaptive::Tx));
+pub(super) static RX_USECS: EthtoolKnob =
+    moderation("rx_usecs", Value::Delay(CoalesceParameter::RxUsecs, Adaptive::Rx));
+pub(super) static RX_FRAMES: EthtoolKnob =
+    moderation("rx_frames", Value::Delay(CoalesceParameter::RxFrames, Adaptive::Rx));
+pub(super) static TX_USECS: EthtoolKnob =
+    moderation("tx_usecs", Value::Delay(CoalesceParameter::TxUsecs, Adaptive::Tx));
+pub(super) static TX_FRAMES: EthtoolKnob =
+    moderation("tx_frames", Value::Delay(CoalesceParameter::TxFrames, Adaptive::Tx));
 
 /// A knob of the moderation of one receive queue.
-const fn of_queue(
-    name: &'static str,
-    which: QueueDelay,
-    values: &'static str,
-    summary: &'static str,
-    example: &'static str,
-) -> EthtoolKnob {
-    let doc = Doc {
-        name,
-        summary,
-        target: "`NIC/rx-N`",
-        values,
-        example,
-        source: "ethtool(8), -Q",
-        since: "4.6",
-        lost: QUEUE_LOST,
-        beware: match which {
-            QueueDelay::AdaptiveRx => QUEUE_SWITCH_BEWARE,
-            _ => QUEUE_NUMBER_BEWARE,
-        },
-    };
+const fn of_queue(name: &'static str, which: QueueDelay) -> EthtoolKnob {
     EthtoolKnob {
-        doc,
+        name,
         value: Value::QueueDelay(which),
         absent: NO_QUEUE_MODERATION,
         fixed: NO_QUEUE_MODERATION,
@@ -148,40 +49,10 @@ const fn of_queue(
 }
 
 const NO_QUEUE_MODERATION: &str = "the driver does not moderate single queues (ethtool -Q)";
-const QUEUE_LOST: &str = "Re-creating the interface, for example by reloading its driver. With some drivers \
-                          also a change of the number of queues or of their rings.";
-const QUEUE_NUMBER_BEWARE: &str = "With `queue_adaptive_rx` on, the driver changes it by itself. Drivers round \
-                                   it to their own steps; rxlab then restores the old value and reports what \
-                                   the driver kept. A driver that does not have the value shows 0. Some \
-                                   drivers hold back the transmit interrupt of the same queue with it. Setting \
-                                   the value of all queues replaces it; undo sets both again.";
-const QUEUE_SWITCH_BEWARE: &str = "While it is on, the numbers of the queue show the driver's latest choice. Setting \
-                                   `adaptive_rx` replaces it; undo sets both again.";
 
-pub(super) static QUEUE_ADAPTIVE_RX: EthtoolKnob = of_queue(
-    "queue_adaptive_rx",
-    QueueDelay::AdaptiveRx,
-    SWITCH,
-    "`adaptive_rx` of a single receive queue.",
-    "queue_adaptive_rx eth0/rx-0 = off",
-);
-
-pub(super) static QUEUE_RX_USECS: EthtoolKnob = of_queue(
-    "queue_rx_usecs",
-    QueueDelay::RxUsecs,
-    USECS,
-    "`rx_usecs` of a single receive queue: the queue of a bulk transfer can wait for more packets while the others \
-     interrupt at once.",
-    "queue_rx_usecs eth0/rx-0 = 50",
-);
-
-pub(super) static QUEUE_RX_FRAMES: EthtoolKnob = of_queue(
-    "queue_rx_frames",
-    QueueDelay::RxFrames,
-    FRAMES,
-    "`rx_frames` of a single receive queue.",
-    "queue_rx_frames eth0/rx-0 = 64",
-);
+pub(super) static QUEUE_ADAPTIVE_RX: EthtoolKnob = of_queue("queue_adaptive_rx", QueueDelay::AdaptiveRx);
+pub(super) static QUEUE_RX_USECS: EthtoolKnob = of_queue("queue_rx_usecs", QueueDelay::RxUsecs);
+pub(super) static QUEUE_RX_FRAMES: EthtoolKnob = of_queue("queue_rx_frames", QueueDelay::RxFrames);
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 //! in `coalesce`, `offload` and `ring`.
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, Site, value};
+use super::{Knob, KnobError, Result, Site, value};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{
     Adaptive, CoalesceParameter, Count, Feature, QueueDelay, RingKind, coalesce, features, queue_coalesce,
@@ -17,7 +17,7 @@ const RULE: &str = "ntuple_rule";
 
 /// A knob that is a value of ethtool.
 pub(super) struct EthtoolKnob {
-    pub(super) doc: Doc,
+    pub(super) name: &'static str,
     pub(super) value: Value,
     /// Error if the driver or the kernel does not report the value.
     pub(super) absent: &'static str,
@@ -129,8 +129,8 @@ fn keeps_rules(site: Site<'_>, kept: &[Displaced]) -> Result {
 }
 
 impl Knob for EthtoolKnob {
-    fn doc(&self) -> &Doc {
-        &self.doc
+    fn name(&self) -> &'static str {
+        self.name
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

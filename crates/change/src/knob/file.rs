@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, Site, value};
+use super::{Knob, KnobError, Result, Site, value};
 use crate::journal::Armed;
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask, QueueId};
@@ -14,7 +14,7 @@ use rxlab_sys::{Cause, Host, HostError};
 
 /// A knob that is a file.
 pub(super) struct FileKnob {
-    doc: Doc,
+    name: &'static str,
     at: At,
     value: Value,
     meanings: Meanings,
@@ -58,8 +58,8 @@ pub(super) enum Missing {
     Unsupported,
     /// The knob is unsupported, for this reason.
     Because(&'static str),
-    /// The kernel is older than the knob, for this reason.
-    Old(&'static str),
+    /// The kernel is older than the first one with the knob, for this reason.
+    Old(&'static str, &'static str),
     /// For this reason if it could be read before.
     OnWrite(&'static str),
 }
@@ -75,8 +75,8 @@ pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
 
 impl FileKnob {
     /// A knob without special errnos.
-    pub(super) const fn new(doc: Doc, at: At, value: Value) -> Self {
-        Self { doc, at, value, meanings: &[], missing: Missing::Unsupported }
+    pub(super) const fn new(name: &'static str, at: At, value: Value) -> Self {
+        Self { name, at, value, meanings: &[], missing: Missing::Unsupported }
     }
 
     pub(super) const fn meanings(self, meanings: Meanings) -> Self {
@@ -100,7 +100,7 @@ impl FileKnob {
                 }
             }
         }
-        let file = tunable(self.doc.name).and_then(|row| row.owner.file(site.target));
+        let file = tunable(self.name).and_then(|row| row.owner.file(site.target));
         Ok(file.expect("the row of the knob names a file for such targets")[1..].to_owned())
     }
 
@@ -108,7 +108,7 @@ impl FileKnob {
     fn absent(&self, site: Site<'_>, path: String) -> KnobError {
         match self.missing {
             Missing::Because(why) | Missing::OnWrite(why) => site.lacks(why),
-            Missing::Old(why) => site.lacks_since(self.doc.since, why),
+            Missing::Old(since, why) => site.lacks_since(since, why),
             Missing::Unsupported => {
                 KnobError::Unsupported { knob: site.knob, target: site.target.clone(), path }
             }
@@ -117,7 +117,7 @@ impl FileKnob {
 
     fn error(&self, site: Site<'_>, value: Option<&str>, error: &HostError) -> KnobError {
         match (error.cause, &self.missing, value) {
-            (Cause::Missing, Missing::Because(_) | Missing::Old(_), _)
+            (Cause::Missing, Missing::Because(_) | Missing::Old(..), _)
             | (Cause::Missing, Missing::OnWrite(_), Some(_)) => self.absent(site, error.path.clone()),
             _ => {
                 let denied = match self.at {
@@ -210,8 +210,8 @@ fn digits(word: &str) -> &str {
 }
 
 impl Knob for FileKnob {
-    fn doc(&self) -> &Doc {
-        &self.doc
+    fn name(&self) -> &'static str {
+        self.name
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

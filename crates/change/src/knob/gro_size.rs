@@ -5,7 +5,7 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, Result, Site, value};
+use super::{Knob, Result, Site, value};
 use crate::journal::Armed;
 use rxlab_base::parse::{self, GroSize};
 use rxlab_path::model::Model;
@@ -14,60 +14,37 @@ use rxlab_sys::{Action, Query};
 
 /// A length of merged packets.
 pub(super) struct GroSizeKnob {
-    doc: Doc,
+    name: &'static str,
     size: GroSize,
+    /// The first kernel that has it.
+    since: &'static str,
     /// Error on a kernel that does not report it.
     absent: &'static str,
 }
 
 /// `GRO_MAX_SIZE` of the kernel, in bytes.
 const MAX: u32 = 8 * 65_535;
-const VALUES: &str = "bytes from 1 to 524280; the kernel begins with 65536";
-const LOST: &str = "Re-creating the interface, for example by reloading its driver.";
 const MEANINGS: Meanings = &[(Errno::INVAL, "this kernel does not accept this length")];
 
 /// IPv6, and IPv4 before 6.3.
 pub(super) static GRO_MAX_SIZE: GroSizeKnob = GroSizeKnob {
-    doc: Doc {
-        name: "gro_max_size",
-        summary: "Length to which GRO merges packets of an IPv6 flow (\"BIG TCP\"), headers included: with more than \
-                  65536, fewer and larger packets for each gigabyte.",
-        target: "`NIC`",
-        values: VALUES,
-        example: "gro_max_size eth0 = 185000",
-        source: "ip-link(8), \"gro_max_size\"",
-        since: "5.19",
-        lost: LOST,
-        beware: "More than 65536 is for TCP over IPv6 only, and applications that capture packets must understand \
-                 such lengths. Up to 65536 the kernel sets `gro_ipv4_max_size` to the same; rxlab sets that again. \
-                 Before 6.3 it is the length for IPv4 too.",
-    },
+    name: "gro_max_size",
     size: GroSize::All,
+    since: "5.19",
     absent: "this kernel does not have it (5.19 and later do)",
 };
 
 /// IPv4 packets only, since 6.3.
 pub(super) static GRO_IPV4_MAX_SIZE: GroSizeKnob = GroSizeKnob {
-    doc: Doc {
-        name: "gro_ipv4_max_size",
-        summary: "Length to which GRO merges packets of an IPv4 flow, headers included.",
-        target: "`NIC`",
-        values: VALUES,
-        example: "gro_ipv4_max_size eth0 = 185000",
-        source: "ip-link(8), \"gro_ipv4_max_size\"",
-        since: "6.3",
-        lost: LOST,
-        beware: "Packets of more than 65536 bytes have an IPv4 header whose length is 0: applications that capture \
-                 packets, and netfilter rules that look at the length, must understand that. Applied after \
-                 `gro_max_size`, which may set it too.",
-    },
+    name: "gro_ipv4_max_size",
     size: GroSize::Ipv4,
+    since: "6.3",
     absent: "this kernel does not have it (6.3 and later do)",
 };
 
 impl Knob for GroSizeKnob {
-    fn doc(&self) -> &Doc {
-        &self.doc
+    fn name(&self) -> &'static str {
+        self.name
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
@@ -86,7 +63,7 @@ impl Knob for GroSizeKnob {
         let nic = site.nic()?;
         let links = site.query(&Query::Links, parse::links, "a list of interfaces")?;
         let size = links.iter().find(|link| link.name == nic.name).and_then(|link| self.size.value(link));
-        size.map(|bytes| bytes.to_string()).ok_or_else(|| site.lacks_since(self.doc.since, self.absent))
+        size.map(|bytes| bytes.to_string()).ok_or_else(|| site.lacks_since(self.since, self.absent))
     }
 
     fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {

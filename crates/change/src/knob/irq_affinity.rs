@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Parts, Result, Site, value};
+use super::{Knob, KnobError, Parts, Result, Site, value};
 use crate::journal::{Armed, Part};
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuMask, Direction, IrqId};
@@ -20,25 +20,6 @@ use rxlab_sys::Host;
 /// and queue or name each time: its number does not identify it. If several interrupts differ, the value
 /// names each, in the order of their numbers: `0;2-3`.
 pub(super) struct IrqAffinity;
-
-static DOC: Doc = Doc {
-    name: "irq_affinity",
-    summary: "Sets the CPUs that may take the interrupts of a receive queue, and so where its packets are \
-              first handled; those of a transmit queue, and so where sent packets are freed; or those of \
-              the device itself. rxlab looks up the interrupt by device and queue each time.",
-    target: "`NIC/rx-N`, of a NIC that has interrupts; `NIC/tx-N` if the transmit queue has its own; \
-             `NIC/irq-NAME` for those of no queue, by their name in /proc/interrupts",
-    values: "a list of CPUs",
-    example: "irq_affinity eth0/rx-0 = 2",
-    source: "Documentation/core-api/irq/irq-affinity.rst",
-    since: "2.4; `effective_affinity` since 4.13",
-    lost: "A change of the number of queues or of ring sizes, with many drivers; a link that goes down and \
-           up, with some: the driver then requests new interrupts. Taking a CPU offline moves its \
-           interrupts elsewhere.",
-    beware: "The kernel picks among the CPUs, often one, and an idle interrupt moves only when it next \
-             fires. Interrupts that the kernel manages itself cannot be moved. A running irqbalance moves \
-             them back.",
-};
 
 /// Parts of a value that is one list for each interrupt.
 const EACH: char = ';';
@@ -143,8 +124,8 @@ const MEANINGS: Meanings = &[
 const DENIED: &str = " (needs root; or the kernel manages this interrupt itself and it cannot be moved)";
 
 impl Knob for IrqAffinity {
-    fn doc(&self) -> &Doc {
-        &DOC
+    fn name(&self) -> &'static str {
+        "irq_affinity"
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Parts, Result, Site, value};
+use super::{Knob, KnobError, Parts, Result, Site, value};
 use crate::journal::{Armed, Part};
 use rxlab_base::parse;
 use rxlab_base::units::IrqId;
@@ -23,22 +23,6 @@ pub(super) struct IrqbalanceKnob;
 const MANAGED: &str = "managed";
 const BANNED: &str = "banned";
 const SOME: &str = "banned:";
-
-static DOC: Doc = Doc {
-    name: "irqbalance",
-    summary: "Tells a running irqbalance to leave the interrupts of an interface where they are. Applied \
-              before `irq_affinity`, otherwise irqbalance moves them back.",
-    target: "`NIC`, of a NIC that has interrupts, while irqbalance runs",
-    values: "`banned` or `managed`",
-    example: "irqbalance eth0 = banned",
-    source: "irqbalance(1), \"SOCKET\"",
-    since: "irqbalance 1.2",
-    lost: "Restarting irqbalance. A change of the number of queues: new interrupts are not banned, and the \
-           numbers of the old ones stay on the list.",
-    beware: "irqbalance rereads its list at the end of an interval, usually 10 seconds. Exemptions by a \
-             policy script or --banmod are not visible here and stay unchanged. Some versions truncate a \
-             list of more than 255 bytes: rxlab refuses to send one.",
-};
 
 /// All interrupts of an interface that irqbalance could move, by number.
 fn irqs(site: Site<'_>) -> Result<Vec<IrqId>> {
@@ -120,8 +104,8 @@ fn wanted(all: &[IrqId], value: &str) -> Option<BTreeSet<IrqId>> {
 }
 
 impl Knob for IrqbalanceKnob {
-    fn doc(&self) -> &Doc {
-        &DOC
+    fn name(&self) -> &'static str {
+        "irqbalance"
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

@@ -2,7 +2,7 @@
 
 use super::affinity::{ALL, move_thread, thread_cpus};
 use super::priority::napi_thread;
-use super::{Doc, Knob, Result, Site, queue_napi};
+use super::{Knob, Result, Site, queue_napi};
 use crate::journal::Armed;
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::Model;
@@ -12,22 +12,9 @@ use rxlab_sys::Host;
 /// CPUs of the thread that polls a receive queue: sched_setaffinity(2).
 pub(super) struct NapiAffinity;
 
-static DOC: Doc = Doc {
-    name: "napi_affinity",
-    summary: "Sets the CPUs that the thread of a receive queue may run on, on an interface with threaded NAPI \
-              (`threaded`): where its packets are handled.",
-    target: "`NIC/rx-N`, of an interface with `threaded`",
-    values: "a list of CPUs, or `all`",
-    example: "napi_affinity eth0/rx-0 = 2",
-    source: "sched_setaffinity(2); Documentation/networking/napi.rst, \"Threaded NAPI\"",
-    since: "5.12; rxlab finds the thread since 6.8",
-    lost: "A link that goes down and up, and switching `threaded` off and on: both create new threads.",
-    beware: "The interrupt stays where it is: with another CPU, each batch of packets costs a wake-up across CPUs.",
-};
-
 impl Knob for NapiAffinity {
-    fn doc(&self) -> &Doc {
-        &DOC
+    fn name(&self) -> &'static str {
+        "napi_affinity"
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, Result, Site};
+use super::{Knob, Result, Site};
 use crate::journal::Armed;
 use rxlab_base::parse::ethtool::{FlowAction, FlowRule, flow_bytes, flow_text, rules};
 use rxlab_path::model::{Model, Nic};
@@ -15,26 +15,6 @@ use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
 /// Kernel: `Documentation/networking/scaling.rst`, "RSS", and include/uapi/linux/ethtool.h. A slot has a rule
 /// or none; if two rules match, the lower slot wins.
 pub(super) struct NtupleRule;
-
-static DOC: Doc = Doc {
-    name: "ntuple_rule",
-    summary: "A rule by which the device sends matching packets to one queue, or drops them, before RSS. \
-              Requires `ntuple` on.",
-    target: "`NIC/rule-N`, N as in `ethtool -n`",
-    values: "`none`, or words of `ethtool -N`: a kind (tcp4, udp4, sctp4, tcp6, udp6, sctp6, ip4, ip6, \
-             ether and others), fields with values (src-ip, dst-ip, src-port, dst-port, dst, vlan and \
-             others; a mask or a prefix length follows a `/`), then `action QUEUE`, `action -1` to drop, or \
-             `context N action 0`",
-    example: "ntuple_rule eth0/rule-7 = tcp4 dst-ip 10.0.0.2 dst-port 443 action 3",
-    source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
-    since: "2.6.34",
-    lost: "Re-creating the interface. Switching `ntuple` off. Some drivers forget rules when the link goes \
-           down or the device is reset.",
-    beware: "Devices differ in what they can match, often only with the same mask in all rules, and in \
-             which slots they have. An existing rule is replaced in one step; if a driver refuses that, \
-             remove the rule first. Drivers number queues as they like for virtual functions. Tested only \
-             on synthetic answers: no available device has flow rules.",
-};
 
 const NONE: &str = "none";
 const LACKS: &str = "the driver does not support flow rules, or they are off (ntuple)";
@@ -78,8 +58,8 @@ fn text(rule: Option<&FlowRule>) -> String {
 }
 
 impl Knob for NtupleRule {
-    fn doc(&self) -> &Doc {
-        &DOC
+    fn name(&self) -> &'static str {
+        "ntuple_rule"
     }
 
     /// Existing rules; others can be created.

@@ -2,126 +2,56 @@
 //!
 //! Kernel: `Documentation/networking/netdev-features.rst`.
 
-use super::Doc;
 use super::ethtool::{EthtoolKnob, Value};
 
 /// Properties that all offloads share. Each entry has the rest.
 const OFFLOAD: EthtoolKnob = EthtoolKnob {
+    name: "",
     value: Value::Offload(""),
     absent: "this kernel does not know the offload",
     fixed: "",
     meanings: &[],
-    doc: DOC,
-};
-
-const DOC: Doc = Doc {
-    name: "",
-    summary: "",
-    target: "`NIC`",
-    values: "`on` or `off`",
-    example: "",
-    source: "Documentation/networking/netdev-features.rst",
-    since: "",
-    lost: "Re-creating the interface, for example by reloading its driver. A bond, a bridge or XDP on it may switch \
-           it.",
-    beware: "",
 };
 
 pub(super) static GRO: EthtoolKnob = EthtoolKnob {
+    name: "gro",
     value: Value::Offload("rx-gro"),
     fixed: "the kernel does not let rx-gro change (fixed)",
-    doc: Doc {
-        name: "gro",
-        summary: "Merges packets of a flow that arrive close together into one large packet before the \
-                  protocols see them: less work per byte.",
-        example: "gro eth0 = on",
-        since: "2.6.29; netlink since 5.7",
-        beware: "While it is on, a veth polls with NAPI (since 5.13), so that its packets can be merged and \
-                 threaded. Switching it off removes the settings of its NAPIs; undo sets them again.",
-        ..DOC
-    },
     ..OFFLOAD
 };
 
 pub(super) static GRO_HW: EthtoolKnob = EthtoolKnob {
+    name: "gro_hw",
     value: Value::Offload("rx-gro-hw"),
     fixed: "the device has no rx-gro-hw, or the kernel does not let it change (fixed)",
-    doc: Doc {
-        name: "gro_hw",
-        summary: "Merges packets of a flow in the device, by the rules of `gro`: fewer packets reach the CPU, and \
-                  those that do can be forwarded.",
-        example: "gro_hw eth0 = on",
-        since: "4.16; netlink since 5.7",
-        beware: "Needs `gro` and `rx_checksum`; the kernel switches it off with them, with `lro` and with XDP. \
-                 Drivers reset the device for it (bnxt, mlx5, qede), and bnxt re-creates its interrupts without \
-                 affinity; rxlab replays that.",
-        ..DOC
-    },
     ..OFFLOAD
 };
 
 pub(super) static UDP_GRO_FORWARDING: EthtoolKnob = EthtoolKnob {
+    name: "udp_gro_forwarding",
     value: Value::Offload("rx-udp-gro-forwarding"),
     fixed: "the kernel does not let rx-udp-gro-forwarding change (fixed)",
-    doc: Doc {
-        name: "udp_gro_forwarding",
-        summary: "Merges UDP packets of a flow that no local socket asked to have merged: for a machine that \
-                  forwards them, such as a host of containers or a VPN gateway (QUIC, WireGuard).",
-        example: "udp_gro_forwarding eth0 = on",
-        since: "5.12",
-        beware: "Only while `gro` is on. Packets that end here are merged too and split again for sockets without \
-                 UDP_GRO, which costs more than it saves on a machine that forwards little.",
-        ..DOC
-    },
     ..OFFLOAD
 };
 
 pub(super) static LRO: EthtoolKnob = EthtoolKnob {
+    name: "lro",
     value: Value::Offload("rx-lro"),
     fixed: "the device has no rx-lro, or the kernel does not let it change (fixed)",
-    doc: Doc {
-        name: "lro",
-        summary: "Merges packets of a flow in the device or its driver. Older than `gro`, and loses \
-                  information about the merged packets.",
-        example: "lro eth0 = off",
-        since: "2.6.24; netlink since 5.7",
-        beware: "Not for forwarding: the kernel switches it off when forwarding or bridging begins, and \
-                 keeps it off. Drivers reset the device for it, and bnxt re-creates its interrupts without \
-                 affinity; rxlab replays that.",
-        ..DOC
-    },
     ..OFFLOAD
 };
 
 pub(super) static RX_CHECKSUM: EthtoolKnob = EthtoolKnob {
+    name: "rx_checksum",
     value: Value::Offload("rx-checksum"),
     fixed: "the device has no rx-checksum, or the kernel does not let it change (fixed)",
-    doc: Doc {
-        name: "rx_checksum",
-        summary: "Lets the device verify checksums of received packets.",
-        example: "rx_checksum eth0 = on",
-        since: "2.4; netlink since 5.7",
-        beware: "Without it the CPU reads every byte, and some drivers cannot enable `lro`. Drivers reset \
-                 the device for it: on e1000e the link goes down for seconds.",
-        ..DOC
-    },
     ..OFFLOAD
 };
 
 pub(super) static NTUPLE: EthtoolKnob = EthtoolKnob {
+    name: "ntuple",
     value: Value::FlowRules("rx-ntuple-filter"),
     fixed: "the device has no rx-ntuple-filter, or the kernel does not let it change (fixed)",
-    doc: Doc {
-        name: "ntuple",
-        summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to the CPU \
-                  that reads them (accelerated RFS).",
-        example: "ntuple eth0 = on",
-        since: "2.6.34; netlink since 5.7",
-        beware: "Switching it off removes all flow rules: rxlab refuses while there are any, and does not \
-                 undo it while there are rules it did not find before. Some drivers reset the device for \
-                 it. Applied before the rules.",
-        ..DOC
-    },
     ..OFFLOAD
 };
 

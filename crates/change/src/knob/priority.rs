@@ -5,7 +5,7 @@ mod text;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, Site, queue_napi};
+use super::{Knob, KnobError, Result, Site, queue_napi};
 use crate::journal::Armed;
 use rxlab_base::parse::{self, Scheduling};
 use rxlab_base::units::CpuId;
@@ -15,7 +15,7 @@ use rxlab_sys::{Action, Cause, Host};
 
 /// Scheduling of one kernel thread: sched_setattr(2).
 pub(super) struct Priority {
-    doc: Doc,
+    name: &'static str,
     of: Of,
 }
 
@@ -28,42 +28,10 @@ enum Of {
 /// The parent of every kernel thread.
 const KTHREADD: u32 = 2;
 
-const VALUES: &str = "`other`, `nice:N` from -20 to 19, `fifo:N` or `rr:N` from 1 to 99";
-const BEWARE: &str = "A realtime thread that never runs out of packets starves everything of lower priority \
-                      on its CPU, except for the kernel's safeguard (sched_rt_runtime_us, 50 ms per second).";
-
 /// The thread that takes over when a CPU has too many softirqs.
-pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority {
-    doc: Doc {
-        name: "ksoftirqd_priority",
-        summary: "Scheduling of `ksoftirqd/N`, which takes over a CPU's softirqs when there are too many, \
-                  relative to the processes on that CPU.",
-        target: "`cpu:N`",
-        values: VALUES,
-        example: "ksoftirqd_priority cpu:2 = nice:-5",
-        source: "sched(7), sched_setattr(2)",
-        since: "2.6",
-        lost: "Nothing; a CPU that goes offline keeps its thread.",
-        beware: BEWARE,
-    },
-    of: Of::Ksoftirqd,
-};
+pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority { name: "ksoftirqd_priority", of: Of::Ksoftirqd };
 
-pub(super) static NAPI_PRIORITY: Priority = Priority {
-    doc: Doc {
-        name: "napi_priority",
-        summary: "Scheduling of the thread that polls a receive queue of an interface with threaded NAPI \
-                  (`threaded`).",
-        target: "`NIC/rx-N`, of an interface with `threaded`",
-        values: VALUES,
-        example: "napi_priority eth0/rx-0 = fifo:10",
-        source: "sched(7), sched_setattr(2); Documentation/networking/napi.rst, \"Threaded NAPI\"",
-        since: "5.12; rxlab finds the thread since 6.8",
-        lost: "A link that goes down and up, and switching `threaded` off and on: both create new threads.",
-        beware: BEWARE,
-    },
-    of: Of::Napi,
-};
+pub(super) static NAPI_PRIORITY: Priority = Priority { name: "napi_priority", of: Of::Napi };
 
 impl Priority {
     /// Checks only that the target can exist, not that it has a thread.
@@ -134,8 +102,8 @@ fn ksoftirqd(site: Site<'_>, cpu: CpuId) -> Result<Option<u32>> {
 const MEANINGS: Meanings = &[(Errno::INVAL, "this kernel has no such policy or priority")];
 
 impl Knob for Priority {
-    fn doc(&self) -> &Doc {
-        &self.doc
+    fn name(&self) -> &'static str {
+        self.name
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::error::Meanings;
 use super::site::release;
-use super::{Doc, Knob, KnobError, Result, Site, value};
+use super::{Knob, KnobError, Result, Site, value};
 use crate::journal::Armed;
 use rxlab_base::parse::{self, NapiSetting, NetdevNapi};
 use rxlab_base::units::Fact;
@@ -16,7 +16,7 @@ use rxlab_setting::Target;
 use rxlab_sys::{Action, Cause, Host, Query};
 
 pub(super) struct QueueNapiKnob {
-    doc: Doc,
+    name: &'static str,
     setting: NapiSetting,
     /// The largest number; `None` for a mode.
     max: Option<u64>,
@@ -24,11 +24,6 @@ pub(super) struct QueueNapiKnob {
     absent: &'static str,
 }
 
-const TARGET: &str = "`NIC/rx-N`";
-const SOURCE: &str = "Documentation/networking/napi.rst, \"Per-NAPI configuration\"";
-const LOST: &str = "Re-creating the NAPI, as most drivers do when the link goes down and up or the number of queues \
-                    changes; some keep its settings with the queue (bnxt, mlx5, virtio_net since 6.15), where they \
-                    cannot be read while the interface is down. Switching GRO off removes the NAPI of a veth.";
 const OLD: &str = "this kernel does not set single NAPIs (6.13 and later do)";
 const MEANINGS: Meanings = &[(Errno::RANGE, "the kernel does not accept this number")];
 const MODE: Meanings = &[(Errno::RANGE, "this kernel has no such mode (`busy-poll` since 6.19)")];
@@ -37,37 +32,14 @@ const BUSY_POLL: (u32, u32) = (6, 19);
 const SECOND: u64 = 1_000_000_000;
 
 pub(super) static QUEUE_DEFER_HARD_IRQS: QueueNapiKnob = QueueNapiKnob {
-    doc: Doc {
-        name: "queue_defer_hard_irqs",
-        summary: "`napi_defer_hard_irqs` of a single receive queue: the busy queue can stay polled while the others \
-                  keep their interrupts.",
-        target: TARGET,
-        values: "a number of polls up to 2147483647; 0 or `off` for none",
-        example: "queue_defer_hard_irqs eth0/rx-0 = 2",
-        source: SOURCE,
-        since: "6.13",
-        lost: LOST,
-        beware: "Has no effect without `queue_gro_flush_timeout`. Writing `napi_defer_hard_irqs` replaces it on every \
-                 queue; undo sets both again.",
-    },
+    name: "queue_defer_hard_irqs",
     setting: NapiSetting::DeferHardIrqs,
     max: Some(i32::MAX as u64),
     absent: OLD,
 };
 
 pub(super) static QUEUE_GRO_FLUSH_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
-    doc: Doc {
-        name: "queue_gro_flush_timeout",
-        summary: "`gro_flush_timeout` of a single receive queue.",
-        target: TARGET,
-        values: "nanoseconds up to 1000000000; 0 or `off` for none",
-        example: "queue_gro_flush_timeout eth0/rx-0 = 20000",
-        source: SOURCE,
-        since: "6.13",
-        lost: LOST,
-        beware: "Delays every packet of a quiet flow of the queue by up to this long. Writing `gro_flush_timeout` \
-                 replaces it on every queue; undo sets both again.",
-    },
+    name: "queue_gro_flush_timeout",
     setting: NapiSetting::GroFlushTimeout,
     max: Some(SECOND),
     absent: OLD,
@@ -75,40 +47,14 @@ pub(super) static QUEUE_GRO_FLUSH_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
 
 /// Time for which an interrupt stays off for an application that polls.
 pub(super) static IRQ_SUSPEND_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
-    doc: Doc {
-        name: "irq_suspend_timeout",
-        summary: "How long a receive queue's interrupt stays off while an application finds packets each time it \
-                  polls the queue (epoll with `prefer_busy_poll`): a safety net should it stop polling.",
-        target: TARGET,
-        values: "nanoseconds up to 1000000000; 0 or `off` keeps interrupts as they are",
-        example: "irq_suspend_timeout eth0/rx-0 = 20000000",
-        source: "Documentation/networking/napi.rst, \"IRQ suspension\"",
-        since: "6.13",
-        lost: LOST,
-        beware: "Acts only on applications that set `prefer_busy_poll` with EPIOCSPARAMS, and with \
-                 `queue_gro_flush_timeout` and `queue_defer_hard_irqs` on the same queue. Should be longer than the \
-                 application takes for one batch.",
-    },
+    name: "irq_suspend_timeout",
     setting: NapiSetting::IrqSuspendTimeout,
     max: Some(SECOND),
     absent: OLD,
 };
 
 pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
-    doc: Doc {
-        name: "queue_threaded",
-        summary: "Polls a single receive queue in a kernel thread, with `napi_priority`, while the others stay in \
-                  softirq.",
-        target: TARGET,
-        values: "`on`, `busy-poll` or `off`",
-        example: "queue_threaded eth0/rx-0 = on",
-        source: "Documentation/networking/napi.rst, \"Threaded NAPI\"",
-        since: "6.17; `busy-poll` since 6.19",
-        lost: LOST,
-        beware: "The thread runs wherever the scheduler puts it, not where the interrupt is. With `busy-poll` it never \
-                 sleeps: it fills a CPU even without packets, so give it one of its own. Writing `threaded` replaces it \
-                 on every queue; undo sets both again.",
-    },
+    name: "queue_threaded",
     setting: NapiSetting::Threaded,
     max: None,
     absent: "this kernel does not thread single NAPIs (6.17 and later do)",
@@ -226,8 +172,8 @@ fn mode(site: Site<'_>, value: &str) -> Result<String> {
 }
 
 impl Knob for QueueNapiKnob {
-    fn doc(&self) -> &Doc {
-        &self.doc
+    fn name(&self) -> &'static str {
+        self.name
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

@@ -113,11 +113,24 @@ mod tests {
     use super::KNOBS;
     use crate::knob::{KnobError, testbed};
     use rxlab_base::error::Kind;
+    use rxlab_setting::{Risk, Setting, tunable};
     use rxlab_sys::RecordedHost;
 
+    /// What the section of a knob in `docs/knobs.md` lists.
+    const LABELS: [&str; 9] = [
+        "- Target",
+        "- Value",
+        "- Example",
+        "- Kernel interface",
+        "- Kernel documentation",
+        "- Since Linux",
+        "- Risk",
+        "- Lost by",
+        "- Beware",
+    ];
+
     /// Files of this directory that are shared by knobs and define none.
-    const OTHERS: [&str; 8] =
-        ["error", "ethtool", "file", "reference", "registry", "site", "testbed", "value"];
+    const OTHERS: [&str; 7] = ["error", "ethtool", "file", "registry", "site", "testbed", "value"];
 
     #[test]
     #[allow(clippy::disallowed_methods)] // The test compares the folder with the slice.
@@ -137,25 +150,32 @@ mod tests {
         assert!(files.len() <= names.len(), "a file has no knob");
     }
 
+    /// `docs/knobs.md` has a section for each knob, in the order of applying.
     #[test]
     fn every_knob_is_documented() {
+        let mut sections = include_str!("../../../../docs/knobs.md").split("\n## ").skip(1);
         for knob in KNOBS {
-            let doc = knob.doc();
-            for text in [
-                doc.summary,
-                doc.target,
-                doc.values,
-                doc.source,
-                doc.since,
-                doc.lost,
-                doc.beware,
-                doc.example,
-            ] {
-                assert!(!text.trim().is_empty() && !text.contains("  "), "{}: `{text}`", knob.name());
-            }
-            let example: rxlab_setting::Setting = doc.example.parse().expect("the example is a setting");
-            assert_eq!(example.knob, knob.name());
+            let name = knob.name();
+            let section: Vec<&str> = sections.next().unwrap_or(name).split_terminator('\n').collect();
+            let [title, "", summary, "", ref list @ ..] = section[..] else { panic!("{name}: {section:?}") };
+            assert_eq!(title, name);
+            assert!(!summary.is_empty(), "{name}");
+            let labels: Vec<&str> = list.iter().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+            assert_eq!(labels, LABELS, "{name}");
+            assert!(!section.iter().any(|line| line.contains("  ") || line.ends_with(' ')), "{name}");
+            let row = tunable(name).expect("each knob has a row");
+            let risk = match row.risk {
+                Risk::Safe => "safe: packets keep flowing, a flow may be reordered once",
+                Risk::BriefStall => "brief stall: traffic stops for milliseconds",
+                Risk::LinkReset => "link reset: the link goes down and up",
+            };
+            assert_eq!(list[6], format!("- Risk: {risk}"), "{name}");
+            assert_eq!(list[3], format!("- Kernel interface: `{}`", row.owner.place()), "{name}");
+            let example = list[2].strip_prefix("- Example: `").and_then(|text| text.strip_suffix('`'));
+            let example: Setting = example.expect(name).parse().expect("the example is a setting");
+            assert_eq!(example.knob, name);
         }
+        assert_eq!(sections.next(), None, "a section of no knob");
     }
 
     #[test]

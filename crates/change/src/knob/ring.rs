@@ -4,61 +4,25 @@
 
 use rustix::io::Errno;
 
-use super::Doc;
-use super::error::Meanings;
 use super::ethtool::{EthtoolKnob, Value};
 use rxlab_base::parse::ethtool::RingKind;
 
 /// The size of the rings of one kind.
-const fn ring(
-    name: &'static str,
-    kind: RingKind,
-    summary: &'static str,
-    example: &'static str,
-) -> EthtoolKnob {
-    let doc = Doc {
-        name,
-        summary,
-        target: "`NIC`",
-        values: "a number of packets from 1 to the device's maximum",
-        example,
-        source: "Documentation/networking/ethtool-netlink.rst, \"RINGS_SET\"",
-        since: "2.4; netlink since 5.7",
-        lost: "Re-creating the interface, for example by reloading its driver. Neither a link that goes down \
-               and up nor a change of the number of queues loses it.",
-        beware: "Drivers silently round it to a multiple or a power of two and raise it to their minimum; \
-                 rxlab then restores the old value and reports what the driver would have kept. Most drivers \
-                 stop the device or reset the link for it, and some (ena, bnxt) re-create their interrupts \
-                 without affinity and XPS; rxlab replays these.",
-    };
+const fn ring(name: &'static str, kind: RingKind) -> EthtoolKnob {
     EthtoolKnob {
-        doc,
+        name,
         value: Value::Ring(kind),
         absent: "the device has no such rings",
         fixed: "the driver does not let its ring sizes be set, or not while the interface is up",
-        meanings: MEANINGS,
+        meanings: &[
+            (Errno::INVAL, "the driver does not support this ring size, or not with these settings"),
+            (Errno::NETDOWN, "the interface is down"),
+        ],
     }
 }
 
-const MEANINGS: Meanings = &[
-    (Errno::INVAL, "the driver does not support this ring size, or not with these settings"),
-    (Errno::NETDOWN, "the interface is down"),
-];
-
-pub(super) static RING_RX: EthtoolKnob = ring(
-    "ring_rx",
-    RingKind::Rx,
-    "Number of received packets that wait in each queue of the device until a CPU takes them. The device \
-     drops what exceeds it.",
-    "ring_rx eth0 = 1024",
-);
-
-pub(super) static RING_TX: EthtoolKnob = ring(
-    "ring_tx",
-    RingKind::Tx,
-    "Number of packets to send that each queue of the device holds. The kernel keeps the rest.",
-    "ring_tx eth0 = 1024",
-);
+pub(super) static RING_RX: EthtoolKnob = ring("ring_rx", RingKind::Rx);
+pub(super) static RING_TX: EthtoolKnob = ring("ring_tx", RingKind::Tx);
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,6 @@
 
 use rustix::io::Errno;
 
-use super::Doc;
 use super::error::Meanings;
 use super::file::{At, FileKnob, Members, Value};
 
@@ -10,26 +9,8 @@ use super::file::{At, FileKnob, Members, Value};
 ///
 /// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. The kernel silently drops offline and
 /// isolated CPUs; a mask of only offline CPUs switches RPS off.
-pub(super) static RPS: FileKnob = FileKnob::new(
-    Doc {
-        name: "rps",
-        summary: "Hands packets of a receive queue to other CPUs, by a hash of the flow, right after the \
-                  driver. For a NIC with fewer queues than CPUs: it moves protocol work off the CPU that takes \
-                  the interrupt.",
-        target: "`NIC/rx-N`",
-        values: "a list of CPUs, or `off`",
-        example: "rps eth0/rx-0 = 2-7",
-        source: "Documentation/networking/scaling.rst, \"RPS: Receive Packet Steering\"",
-        since: "2.6.35",
-        lost: "Removing the queue, even if it comes back later. A link that goes down and up does not lose it.",
-        beware: "The kernel silently drops offline and isolated CPUs; rxlab refuses them by name and reads back \
-                 every write. Where a driver does not report the queue of a packet, as `show` then says, rx-0's mask \
-                 applies to all queues.",
-    },
-    At::RxQueue,
-    Value::Mask(Members::HousekeepingCpus),
-)
-.meanings(MEANINGS);
+pub(super) static RPS: FileKnob =
+    FileKnob::new("rps", At::RxQueue, Value::Mask(Members::HousekeepingCpus)).meanings(MEANINGS);
 
 const MEANINGS: Meanings = &[
     (Errno::INVAL, "all of these CPUs are isolated at boot"),

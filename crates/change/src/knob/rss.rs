@@ -5,7 +5,7 @@ pub(super) mod form;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, Site, value};
+use super::{Knob, KnobError, Result, Site, value};
 use crate::journal::Armed;
 use rxlab_base::parse::ethtool::{Rss, rss, rss_ioctl, rx_rings};
 use rxlab_path::model::{Model, Nic};
@@ -19,25 +19,6 @@ use rxlab_sys::{Action, Cause, EthtoolChange, EthtoolGet};
 /// kernel for its default, because an explicit table stays as it is when the number of queues changes, and
 /// forbids fewer.
 pub(super) struct RssTable;
-
-static DOC: Doc = Doc {
-    name: "rss",
-    summary: "The device's indirection table: the receive queues that the hash of a flow leads to, and how \
-              many entries each queue has.",
-    target: "`NIC`",
-    values: "`default`; `equal N` for the first N queues in turn; `weights 1,2,1` for blocks in that \
-             proportion; `table 0,1,2,3` entry by entry, repeated if shorter than the device's",
-    example: "rss eth0 = equal 4",
-    source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
-    since: "2.6.36",
-    lost: "Re-creating the interface. A change of the number of queues, for `default`, and in some drivers \
-           for any table. Some drivers forget it in a reset.",
-    beware: "Each table is shown in the first of these forms that fits, so that `equal 8` on eight queues \
-             is `default`, which follows the number of queues if the driver supports that (virtio_net of \
-             6.1 does not); all others stay as they are and forbid fewer queues than they use. Some drivers \
-             start with a table other than the kernel's default; undo then writes that table explicitly. \
-             Hash key and function stay as they are.",
-};
 
 const DEFAULT: &str = "default";
 
@@ -101,8 +82,8 @@ const MEANINGS: Meanings =
     &[(Errno::INVAL, "the driver does not accept this table, or the device lost one of its queues")];
 
 impl Knob for RssTable {
-    fn doc(&self) -> &Doc {
-        &DOC
+    fn name(&self) -> &'static str {
+        "rss"
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use super::error::Meanings;
 use super::rss::{NO_TABLE, entries, form, shown, table_of};
-use super::{Doc, Knob, Result, Site};
+use super::{Knob, Result, Site};
 use crate::journal::Armed;
 use rxlab_base::parse::ethtool::{Rss, rss_contexts};
 use rxlab_path::model::{Model, Nic};
@@ -15,22 +15,6 @@ use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
 ///
 /// Kernel: `Documentation/networking/scaling.rst`, "RSS". It exists with a table, or does not exist.
 pub(super) struct RssContext;
-
-static DOC: Doc = Doc {
-    name: "rss_context",
-    summary: "An additional indirection table, for flows that an `ntuple_rule` with `context N` sends \
-              there: a service gets its own queues. Setting a value creates the context.",
-    target: "`NIC/context-N`, counted from 1",
-    values: "`none`, or a table as for `rss`: `equal N`, `weights 1,2,1`, `table 0,1,2,3`",
-    example: "rss_context eth0/context-1 = weights 0,0,1,1",
-    source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
-    since: "6.12, which can list them",
-    lost: "Re-creating the interface. Some drivers forget it in a reset.",
-    beware: "The kernel chooses the number of a new context, usually the lowest free one; if it differs \
-             from the requested one, rxlab deletes the context and fails. Undo re-creates a deleted context \
-             with the hash key and function that the driver then chooses. Tested only on synthetic answers: \
-             no available device has contexts.",
-};
 
 const NONE: &str = "none";
 const TOO_OLD: &str =
@@ -62,8 +46,8 @@ fn size(site: Site<'_>, nic: &Nic) -> Result<usize> {
 }
 
 impl Knob for RssContext {
-    fn doc(&self) -> &Doc {
-        &DOC
+    fn name(&self) -> &'static str {
+        "rss_context"
     }
 
     /// Existing contexts; others can be created.

@@ -5,7 +5,7 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, Site, rss, value};
+use super::{Knob, KnobError, Result, Site, rss, value};
 use crate::journal::Armed;
 use rxlab_base::parse::ethtool::{hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits};
 use rxlab_path::model::Model;
@@ -13,7 +13,7 @@ use rxlab_setting::Target;
 use rxlab_sys::{Action, EthtoolChange, EthtoolGet, Query};
 
 pub(super) struct RssHashKnob {
-    doc: Doc,
+    name: &'static str,
     part: Part,
 }
 
@@ -25,101 +25,17 @@ enum Part {
     Symmetry,
 }
 
-const SOURCE: &str = "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"";
-const LOST: &str =
-    "Re-creating the interface, for example by reloading its driver. Some drivers forget it in a reset.";
-const FIELDS: &str = "letters of `ethtool -N NIC rx-flow-hash`: `s` and `d` for the addresses, `f` and `n` for the \
-                      ports, also `m`, `v`, `t`, `e`, `r`; `none`";
-const FIELDS_BEWARE: &str = "Packets of a flow may be reordered once. Drivers accept few combinations, usually `sd` \
-                             and `sdfn`. Fragments have no ports: with `f` and `n`, fragments and whole packets of \
-                             one flow can land on different queues.";
-
-pub(super) static RSS_KEY: RssHashKnob = RssHashKnob {
-    doc: Doc {
-        name: "rss_key",
-        summary: "Secret that the device mixes into the hash of a flow: another key spreads the same flows over other \
-                  queues.",
-        target: "`NIC`",
-        values: "hexadecimal digits, as many as the current key has",
-        example: "rss_key eth0 = \
-                  6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa",
-        source: SOURCE,
-        since: "3.16",
-        lost: LOST,
-        beware: "Anyone who knows the key can aim all of their flows at one queue: keep it as secret as the kernel's own \
-                 choice. The journal contains it. `rxlab flow` shows where flows land.",
-    },
-    part: Part::Key,
-};
-
-const fn fields(
-    name: &'static str,
-    kind: &'static str,
-    summary: &'static str,
-    example: &'static str,
-) -> RssHashKnob {
-    RssHashKnob {
-        doc: Doc {
-            name,
-            summary,
-            target: "`NIC`",
-            values: FIELDS,
-            example,
-            source: SOURCE,
-            since: "2.6.27",
-            lost: LOST,
-            beware: FIELDS_BEWARE,
-        },
-        part: Part::Fields(kind),
-    }
-}
-
-pub(super) static RSS_FIELDS_TCP4: RssHashKnob = fields(
-    "rss_fields_tcp4",
-    "tcp4",
-    "Header fields by which the device spreads TCP over IPv4 over its queues.",
-    "rss_fields_tcp4 eth0 = sdfn",
-);
-
-pub(super) static RSS_FIELDS_UDP4: RssHashKnob = fields(
-    "rss_fields_udp4",
-    "udp4",
-    "Header fields by which the device spreads UDP over IPv4 over its queues. Many devices begin without the ports: \
-     all packets of two hosts (a tunnel, a QUIC proxy) then land on one queue.",
-    "rss_fields_udp4 eth0 = sdfn",
-);
-
-pub(super) static RSS_FIELDS_TCP6: RssHashKnob = fields(
-    "rss_fields_tcp6",
-    "tcp6",
-    "Header fields by which the device spreads TCP over IPv6 over its queues.",
-    "rss_fields_tcp6 eth0 = sdfn",
-);
-
-pub(super) static RSS_FIELDS_UDP6: RssHashKnob = fields(
-    "rss_fields_udp6",
-    "udp6",
-    "Header fields by which the device spreads UDP over IPv6 over its queues.",
-    "rss_fields_udp6 eth0 = sdfn",
-);
-
+pub(super) static RSS_KEY: RssHashKnob = RssHashKnob { name: "rss_key", part: Part::Key };
+pub(super) static RSS_FIELDS_TCP4: RssHashKnob =
+    RssHashKnob { name: "rss_fields_tcp4", part: Part::Fields("tcp4") };
+pub(super) static RSS_FIELDS_UDP4: RssHashKnob =
+    RssHashKnob { name: "rss_fields_udp4", part: Part::Fields("udp4") };
+pub(super) static RSS_FIELDS_TCP6: RssHashKnob =
+    RssHashKnob { name: "rss_fields_tcp6", part: Part::Fields("tcp6") };
+pub(super) static RSS_FIELDS_UDP6: RssHashKnob =
+    RssHashKnob { name: "rss_fields_udp6", part: Part::Fields("udp6") };
 /// Both directions of a flow.
-pub(super) static RSS_SYMMETRIC: RssHashKnob = RssHashKnob {
-    doc: Doc {
-        name: "rss_symmetric",
-        summary: "Makes the device hash both directions of a flow alike, so that a firewall or an intrusion detection \
-                  sees them on one CPU.",
-        target: "`NIC`",
-        values: "`off`, `xor` or `or-xor` (`symmetric-xor` and `symmetric-or-xor` of ethtool)",
-        example: "rss_symmetric eth0 = xor",
-        source: SOURCE,
-        since: "6.8; `or-xor` since 6.15",
-        lost: LOST,
-        beware: "`xor` folds many flows onto one hash, which an attacker can provoke. The hashed fields must be \
-                 symmetric (`sd` or `sdfn`). Few drivers have it (ice, iavf, mlx5).",
-    },
-    part: Part::Symmetry,
-};
+pub(super) static RSS_SYMMETRIC: RssHashKnob = RssHashKnob { name: "rss_symmetric", part: Part::Symmetry };
 
 /// Values of [`RSS_SYMMETRIC`]: the kernel's name and its `RXH_XFRM_*` bit.
 const TRANSFORMS: [(&str, &str, u8); 2] = [("xor", "symmetric-xor", 1), ("or-xor", "symmetric-or-xor", 2)];
@@ -171,8 +87,8 @@ impl RssHashKnob {
 }
 
 impl Knob for RssHashKnob {
-    fn doc(&self) -> &Doc {
-        &self.doc
+    fn name(&self) -> &'static str {
+        self.name
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {

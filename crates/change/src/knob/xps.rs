@@ -5,56 +5,21 @@
 
 use rustix::io::Errno;
 
-use super::Doc;
 use super::file::{At, FileKnob, Members, Missing, Value};
 
-const SOURCE: &str = "Documentation/networking/scaling.rst, \"XPS: Transmit Packet Steering\"";
-const LOST: &str = "Removing the queue, even if it comes back later. Some drivers reset it for all queues \
-                    when the link comes up, the number of queues changes or a CPU goes on- or offline \
-                    (virtio_net, mlx5).";
 const ONLY_ONE: &str =
     "the interface has one transmit queue, so there is nothing to choose, or its kernel has no XPS";
 
 /// By the CPU that sends.
-pub(super) static XPS_CPUS: FileKnob = FileKnob::new(
-    Doc {
-        name: "xps_cpus",
-        summary: "CPUs that send through a transmit queue. Without any, the kernel spreads flows over the \
-                  queues by their hash.",
-        target: "`NIC/tx-N`, of an interface with several transmit queues",
-        values: "a list of CPUs, or `off`",
-        example: "xps_cpus eth0/tx-0 = 0-1",
-        source: SOURCE,
-        since: "2.6.38",
-        lost: LOST,
-        beware: "The kernel silently drops offline CPUs; rxlab refuses them by name and reads back every \
-                 write. `xps_rxqs` of any queue takes precedence.",
-    },
-    At::TxQueue(ONLY_ONE),
-    Value::Mask(Members::OnlineCpus),
-)
-.meanings(&[(Errno::OVERFLOW, "this kernel has no such CPU")])
-.missing(Missing::Because(ONLY_ONE));
+pub(super) static XPS_CPUS: FileKnob =
+    FileKnob::new("xps_cpus", At::TxQueue(ONLY_ONE), Value::Mask(Members::OnlineCpus))
+        .meanings(&[(Errno::OVERFLOW, "this kernel has no such CPU")])
+        .missing(Missing::Because(ONLY_ONE));
 
 /// By the receive queue of the flow.
-pub(super) static XPS_RXQS: FileKnob = FileKnob::new(
-    Doc {
-        name: "xps_rxqs",
-        summary: "Receive queues whose connections send through a transmit queue, so that one CPU handles \
-                  both directions.",
-        target: "`NIC/tx-N`, of an interface with several transmit queues",
-        values: "a list of receive queues by number, or `off`",
-        example: "xps_rxqs eth0/tx-0 = 0",
-        source: SOURCE,
-        since: "4.18",
-        lost: LOST,
-        beware: "As soon as one queue has it, it takes precedence over `xps_cpus` for every socket that \
-                 remembers its receive queue.",
-    },
-    At::TxQueue(ONLY_ONE),
-    Value::Mask(Members::RxQueues),
-)
-.meanings(&[(Errno::OVERFLOW, "the interface has no such receive queue")]);
+pub(super) static XPS_RXQS: FileKnob =
+    FileKnob::new("xps_rxqs", At::TxQueue(ONLY_ONE), Value::Mask(Members::RxQueues))
+        .meanings(&[(Errno::OVERFLOW, "the interface has no such receive queue")]);
 
 #[cfg(test)]
 mod tests {
