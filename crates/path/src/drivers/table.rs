@@ -877,10 +877,13 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         // Not part of the kernel: all ports share the rings of one device.
         names: &["nss-dp"],
-        // OpenWrt's versions have one queue, and no number.
-        portals: &["edma_rxdesc_#", "edma_rxdesc"],
+        // OpenWrt's versions have one queue, and no number. With the network processor packets come by its queues.
+        portals: &["edma_rxdesc_#", "edma_rxdesc", "nss_queue#"],
         records_queue: false,
-        sources: &["edma_cfg.c: edma_irq_init, of Qualcomm (qca-nss-dp)"],
+        sources: &[
+            "edma_cfg.c: edma_irq_init, of Qualcomm (qca-nss-dp)",
+            "nss_hal/ipq807x/nss_hal_pvt.c: __nss_hal_request_irq, of Qualcomm (qca-nss-drv)",
+        ],
         ..UNKNOWN
     },
     Driver {

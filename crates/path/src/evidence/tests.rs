@@ -122,6 +122,7 @@ fn the_portals_of_a_driver_are_its_interfaces() {
         foreign(&model, &rates, CpuId(1)).is_some()
     };
     assert!(!is_foreign("nss-dp", "edma_rxdesc") && !is_foreign("nss-dp", "edma_rxdesc_12"));
+    assert!(!is_foreign("nss-dp", "nss_queue2"));
     assert!(!is_foreign("fsl_dpaa2_eth", "dpio.3") && !is_foreign("lan966x-switch", "fdma irq"));
     assert!(is_foreign("fsl_dpaa2_eth", "dpio.x") && is_foreign("igb", "dpio.3"));
 }
