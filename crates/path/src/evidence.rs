@@ -8,10 +8,9 @@ mod room;
 mod tests;
 
 use crate::model::{CpuRates, Irq, Model, Nic, Rates, RxQueue};
-use loopback::brought;
 use rxlab_base::units::CpuMask;
 
-pub use loopback::{devices_account, loopback_share, may_be_lo, received, through_lo};
+pub use loopback::{brought, devices_account, loopback_share, may_be_lo, received, through_lo};
 pub use origin::{
     ORIGIN, carrier, foreign, foreign_nic, may_be_foreign, of_another_namespace, takes_unknown,
 };
@@ -149,6 +148,15 @@ pub fn irq_cpus(queue: &RxQueue, model: &Model, rates: &Rates) -> CpuMask {
         queue.irqs.iter().map(|irq| irq_cpu(irq, rates)).fold(CpuMask::new(), |all, one| all.union(&one));
     // One by one: there are few, and making the set of all that are online takes longer.
     cpus.iter().filter(|cpu| model.cpu(*cpu).is_some_and(|cpu| cpu.online)).collect()
+}
+
+/// The online CPUs that take the packets of a queue off it: those of its interrupts, or the one that Hyper-V signals.
+pub fn arrival_cpus(queue: &RxQueue, model: &Model, rates: &Rates) -> CpuMask {
+    let mut cpus = irq_cpus(queue, model, rates);
+    if let Some(cpu) = queue.channel_cpu.filter(|cpu| model.cpu(*cpu).is_some_and(|cpu| cpu.online)) {
+        cpus.insert(cpu);
+    }
+    cpus
 }
 
 /// The online CPUs that handle interrupts of an interface's receive queues, as far as known.

@@ -8,8 +8,9 @@ use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    DROWNING, FULL, SUBSTANTIAL, TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted,
-    is_measured, may_be_lo, of_another_namespace, queue_packets, reach_every_cpu, receiving, takes_unknown,
+    DROWNING, FULL, SUBSTANTIAL, TRAFFIC, arrival_cpus, busy, by_threads, carrier, foreign, foreign_nic,
+    irq_cpus, is_counted, is_measured, may_be_lo, of_another_namespace, queue_packets, reach_every_cpu,
+    receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 
@@ -52,8 +53,8 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "the load is balanced, the CPU is busy with other work (softirq-not-receive), the packets may \
-             come from `lo`, the machine has two CPUs and RPS already moved the work to the other one, or \
-             RPS is on and has too few flows to spread (hash-imbalance)",
+             come from `lo`, the machine has two CPUs and RPS already moved the work to the other one, which no other NIC \
+             interrupts, or RPS is on and has too few flows to spread (hash-imbalance)",
     evidence: "the hot CPU's share of receive time, packets and NET_RX runs next to the others', its \
                ksoftirqd, steal time, its queue, interrupt and RPS mask, the headroom",
     cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without \
@@ -174,19 +175,19 @@ fn lopsided(rates: &Rates, share: f64, odds: f64) -> bool {
     share * others >= odds * (1.0 - share)
 }
 
-/// With two CPUs, RPS to the one without an interrupt of the interface is all that can be done.
+/// With two CPUs, RPS to the one without an interrupt of the interface is all that can be done, unless a NIC of another network
+/// namespace interrupts that one.
 fn moved_to_the_other_of_two(
     model: &Model,
     rates: &Rates,
     (nic, queue): (&Nic, &RxQueue),
     cpu: CpuId,
 ) -> bool {
-    let lands = irq_cpus(queue, model, rates).first().or(queue.channel_cpu);
-    let takes =
-        |queue: &RxQueue| queue.channel_cpu == Some(cpu) || irq_cpus(queue, model, rates).contains(cpu);
+    let lands = arrival_cpus(queue, model, rates).first();
     model.online().len() <= 2
-        && !nic.rx.iter().any(takes)
+        && !nic.rx.iter().any(|queue| arrival_cpus(queue, model, rates).contains(cpu))
         && lands.map_or(nic.kind != NicKind::Device, |lands| lands != cpu)
+        && foreign_nic(model, rates, cpu).is_none()
         && queue.rps_cpus.known().is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
 }
 

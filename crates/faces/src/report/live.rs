@@ -14,7 +14,7 @@ use rxlab_advise::plan::Proposal;
 use rxlab_base::number::{count, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId};
 use rxlab_change::apply::{State, TransactionStatus};
-use rxlab_path::evidence::{busy, irq_cpus, is_counted, queue_packets, receive_time};
+use rxlab_path::evidence::{arrival_cpus, busy, is_counted, queue_packets, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, ProcessRates, Rates};
 use rxlab_probe::Interference;
 
@@ -169,7 +169,7 @@ impl LiveFrame {
             dropped: rates.nic(&nic.name).and_then(|rates| rates.queue_drops.get(&queue.index).copied()),
             interrupts: (!queue.irqs.is_empty())
                 .then(|| queue.irqs.iter().filter_map(|irq| interrupts.get(&irq.number)).sum()),
-            cpus: queue.channel_cpu.into_iter().collect::<CpuMask>().union(&irq_cpus(queue, model, rates)),
+            cpus: arrival_cpus(queue, model, rates),
             rps_cpus: queue.rps_cpus.clone(),
             rps_flow_cnt: queue.rps_flow_cnt.clone(),
         });

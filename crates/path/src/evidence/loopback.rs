@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{LOOPBACK_SHARE, MAX_PACKET_COST, TRAFFIC, irq_cpus, queue_packets, receive_time};
+use super::{LOOPBACK_SHARE, MAX_PACKET_COST, TRAFFIC, arrival_cpus, queue_packets, receive_time};
 use crate::model::{Model, NicKind, NicRates, Rates};
 use rxlab_base::units::CpuId;
 
@@ -74,8 +74,8 @@ fn brought_by_a_device(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     most && own >= time * OF_A_DEVICE && own <= packets * MAX_PACKET_COST
 }
 
-/// Packets/s that the busy queues of devices bring to each CPU, by interrupt or RPS mask.
-pub(super) fn brought(model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
+/// Packets/s that the busy queues of devices bring to each CPU that gets any, by interrupt or RPS mask.
+pub fn brought(model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
     let mut brought = BTreeMap::new();
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
     for (nic, queue) in devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue))) {
@@ -83,7 +83,7 @@ pub(super) fn brought(model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
         if packets < TRAFFIC {
             continue;
         }
-        let lands = irq_cpus(queue, model, rates);
+        let lands = arrival_cpus(queue, model, rates);
         let handed = queue.rps_cpus.known().cloned().unwrap_or_default();
         for cpus in [lands, handed] {
             for cpu in cpus.iter() {

@@ -274,6 +274,14 @@ fn a_mask_of_the_cpu_of_the_interrupt_moves_nothing() {
         sketch.findings(&RULE).into_iter().map(|found| found.cpu).collect::<Vec<_>>()
     };
     assert_eq!((signalled(0), signalled(1)), (vec![], vec![Some(CpuId(1))]));
+    // The other one was busy with the packets of another network namespace already.
+    let crowded =
+        Sketch::new(2).device("eth0", &[0]).traffic("eth0", 1e5).rps("eth0", "1").receives(0, 0.3, 0.0);
+    let crowded = crowded.receives(1, 0.95, 2.5e5).measured(|rates| {
+        let per_cpu = [(CpuId(1), 5e4)].into();
+        rates.irqs.push(IrqRates { irq: IrqId(90), action: "virtio3-input.0".to_owned(), per_cpu });
+    });
+    assert_eq!(crowded.finding(&RULE).cpu, Some(CpuId(1)));
 }
 
 /// An unreadable mask was called "no RPS".
