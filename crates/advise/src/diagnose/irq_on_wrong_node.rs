@@ -2,15 +2,15 @@
 //!
 //! Field case C found the effect of the other node "slightly lower, not dramatic".
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::figures::{Evidence, Subject};
 use super::places::{Loaded, loaded_of, node, of_node};
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{cpus_text, percent, plural};
-use rxlab_base::units::{CpuId, CpuMask};
-use rxlab_path::evidence::SUBSTANTIAL;
+use rxlab_base::units::CpuMask;
+use rxlab_path::evidence::{SUBSTANTIAL, brought};
 use rxlab_path::model::{Model, Nic, Rates};
 
 pub(super) const RULE: Rule = Rule {
@@ -38,19 +38,24 @@ pub(super) const RULE: Rule = Rule {
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
+    // Most of thousands of interfaces have none.
+    if queues.is_empty() {
+        return None;
+    }
     let nodes = queues.iter().map(|queue| Some((nic.node_of(queue.queue)?, node(model, queue.cpu)?)));
     let nodes: Vec<(u32, u32)> = nodes.collect::<Option<_>>()?;
     let owns: BTreeSet<u32> = nodes.iter().map(|(own, _)| *own).collect();
     let there: BTreeSet<u32> = nodes.iter().map(|(_, there)| *there).collect();
     let usable = model.usable();
     let has_cpus = |own: &u32| !of_node(model, *own).intersection(&usable).is_empty();
-    let brought = |cpu: CpuId| -> f64 {
-        queues.iter().filter(|queue| queue.cpu == cpu).map(|queue| queue.packets).sum()
-    };
+    let uncounted = if rates.uncounted { brought(model, rates) } else { BTreeMap::new() };
     // The rest is the work of packets that other interfaces and masks bring to that CPU.
     let own_load = |queue: &Loaded<'_>| {
-        let own = brought(queue.cpu);
-        queue.load * own / rates.cpu(queue.cpu).map_or(own, |cpu| cpu.packets.max(own))
+        let here = queues.iter().filter(|other| other.cpu == queue.cpu);
+        let own: f64 = here.map(|other| other.packets).sum();
+        let counted = rates.cpu(queue.cpu).map_or(0.0, |cpu| cpu.packets);
+        let all = uncounted.get(&queue.cpu).copied().unwrap_or(counted);
+        queue.load * own / all.max(own)
     };
     let busiest = queues.iter().rev().max_by(|a, b| own_load(a).total_cmp(&own_load(b)))?;
     let is_elsewhere = nodes.iter().all(|(own, there)| own != there);
@@ -144,6 +149,18 @@ mod tests {
         };
         shared(9e3).silent(&RULE, "a tenth of the packets of CPU 3");
         assert_eq!(shared(9e4).findings(&RULE).len(), 1, "half of them");
+    }
+
+    /// Where packets are not counted by CPU, all work of a CPU was taken for that of the device.
+    #[test]
+    fn packets_that_masks_bring_are_others() {
+        let host = |mask: &str| {
+            let host = Sketch::new(4).nodes(2).device("eth0", &[0]).on_node("eth0", 1).device("eth1", &[3]);
+            let host = host.traffic("eth0", 2e4).traffic("eth1", 2e5).rps("eth1", mask).receives(0, 0.6, 0.0);
+            host.measured(|rates| rates.uncounted = true)
+        };
+        host("0").silent(&RULE, "most of it is eth1's");
+        assert_eq!(host("1").findings(&RULE).len(), 1, "it is eth0's");
     }
 
     #[test]

@@ -95,6 +95,14 @@ pub(super) fn loaded<'a>(model: &'a Model, rates: &Rates) -> Vec<Loaded<'a>> {
     model.nics.iter().flat_map(|nic| loaded_of(model, rates, nic)).collect()
 }
 
+/// CPUs that Hyper-V signals for queues with traffic: no [`Loaded`] has them, as these have no interrupts that could be placed.
+pub(super) fn signalled(model: &Model, rates: &Rates) -> impl Iterator<Item = CpuId> {
+    let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+    let signalled = queues.filter_map(|(nic, queue)| Some((nic, queue, queue.channel_cpu?)));
+    let busy = signalled.filter(move |(nic, queue, _)| queue_packets(nic, queue, rates) >= TRAFFIC);
+    busy.map(|(_, _, cpu)| cpu)
+}
+
 /// Receive time, including hard interrupts, of a CPU that handles a queue of `packets` per second, as far as
 /// packets can account for it, and without what CPUs without packets spend (`base`, the [`baseline`]).
 pub(super) fn receive_work(rates: &Rates, base: f64, cpu: CpuId, packets: f64) -> f64 {

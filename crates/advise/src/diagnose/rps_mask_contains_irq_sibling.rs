@@ -70,15 +70,19 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })
 }
 
+/// True for a queue at a rate at which the core of its interrupt has no time for more.
+pub(super) fn is_high(queue: &Loaded<'_>) -> bool {
+    queue.load >= HIGH_LOAD || (queue.packets >= HIGH_RATE && queue.load >= SUBSTANTIAL)
+}
+
 /// The hyper-threads of the interrupt's core in the mask of a queue with a high rate.
 fn shared(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
     let mask = queue.mask()?;
-    let high = queue.load >= HIGH_LOAD || (queue.packets >= HIGH_RATE && queue.load >= SUBSTANTIAL);
     let irq = irq_cpus(queue.queue, model, rates);
     let threads = model.siblings(&irq).intersection(mask);
     let other_cores = !mask.difference(&threads).is_empty();
     let alone = mask.intersection(&irq).is_empty();
-    (high && alone && other_cores && !threads.is_empty()).then_some(threads)
+    (is_high(queue) && alone && other_cores && !threads.is_empty()).then_some(threads)
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::figures::Evidence;
-use super::places::{Loaded, loaded, loaded_of, mean, node, of_node, same_on, worst};
+use super::places::{Loaded, loaded, loaded_of, mean, node, of_node, same_on, signalled, worst};
+use super::rps_mask_contains_irq_sibling::is_high;
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{cpus_text, percent};
 use rxlab_base::units::CpuMask;
-use rxlab_path::evidence::{SUBSTANTIAL, receive_time};
+use rxlab_path::evidence::{FULL, SUBSTANTIAL, busy, receive_time};
 use rxlab_path::model::{Model, Nic, Rates};
 
 /// Process time of the far CPUs relative to the near ones from which the readers are on the far ones.
@@ -28,8 +29,8 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "a node is unknown, processes run mostly on the far CPUs (then the readers are there), the \
-             near CPUs all take interrupts of interfaces with traffic, are fewer than the busy ones of these or are full of receive \
-             work, the interrupt is outside the device's node \
+             near CPUs all take interrupts or signals of Hyper-V for interfaces with traffic, are fewer than the busy ones of \
+             these, are threads of the interrupt's core at a high rate or are full, the interrupt is outside the device's node \
              (irq-on-wrong-node), one mask is for queues whose interrupts land on several nodes, or the packets there may come \
              from `lo`",
     evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask \
@@ -78,14 +79,18 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })
 }
 
-/// The CPUs of a queue's mask that are on another node without a reason. CPUs that take interrupts of queues with traffic, `all`,
-/// are no place for the work of others, and fewer CPUs than such queues in the node no place for that of all.
+/// The CPUs of a queue's mask that are on another node without a reason. CPUs where queues with traffic, `all`, or those of Hyper-V
+/// arrive are no place for the work of others, nor are threads of a busy core, and fewer CPUs than such queues in the node no place
+/// for that of all.
 fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, all: &[Loaded<'_>]) -> Option<CpuMask> {
     let mask = queue.mask().filter(|_| queue.load >= SUBSTANTIAL)?;
     let home = node(model, queue.cpu)?;
     let far: CpuMask = mask.iter().filter(|cpu| node(model, *cpu).is_some_and(|node| node != home)).collect();
-    let irqs: CpuMask = all.iter().map(|queue| queue.cpu).collect();
-    let near = of_node(model, home).intersection(&model.usable()).difference(&irqs);
+    let arrivals: CpuMask = all.iter().map(|queue| queue.cpu).chain(signalled(model, rates)).collect();
+    let mut near = of_node(model, home).intersection(&model.usable()).difference(&arrivals);
+    if is_high(queue) {
+        near = near.difference(&model.siblings(&queue.cpu.into()));
+    }
     let is_heavy = |queue: &&Loaded<'_>| queue.load >= SUBSTANTIAL && node(model, queue.cpu) == Some(home);
     let heavy: CpuMask = all.iter().filter(is_heavy).map(|queue| queue.cpu).collect();
     let misplaced = queue.nic.node_of(queue.queue).is_some_and(|own| own != home);
@@ -94,14 +99,14 @@ fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, all: &[Loaded<'_>]) -> 
     }
     let readers_are_far = mean(rates, &far, |cpu| cpu.user + cpu.system)
         > mean(rates, &near, |cpu| cpu.user + cpu.system) * READERS;
-    let full = mean(rates, &near, receive_time) >= NO_ROOM;
+    let full = mean(rates, &near, receive_time) >= NO_ROOM || mean(rates, &near, busy) >= FULL;
     (!readers_are_far && !full).then_some(far)
 }
 
 #[cfg(test)]
 mod tests {
     use super::RULE;
-    use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use crate::diagnose::sketch::{Diagnosed, Sketch, cpus};
 
     /// Field case C: the interrupt on CPU 16 of 32, in the second of two nodes.
     fn host(mask: &str) -> Sketch {
@@ -126,6 +131,17 @@ mod tests {
         host("0-15,17-31").receives(16, 0.1, 9e4).silent(&RULE, "time to spare");
         host("0-7").all_work("0-7", 0.8).silent(&RULE, "the readers are there");
         host("0-15,17-31").all_receive("17-31", 0.9, 5e3).silent(&RULE, "the near ones are full");
+        host("0-15").all_work("17-31", 0.95).silent(&RULE, "the near ones are full of programs");
+        let threads = || {
+            let host = Sketch::new(4).nodes(2).device("eth0", &[2]).rps("eth0", "0-1").all_work("0-3", 0.3);
+            host.tune(|model| [2, 3].into_iter().for_each(|cpu| model.cpus[cpu].siblings = cpus("2-3")))
+        };
+        threads()
+            .traffic("eth0", 9e4)
+            .receives(2, 0.6, 9e4)
+            .silent(&RULE, "the near one is of the same busy core");
+        let calm = threads().traffic("eth0", 2e4).receives(2, 0.3, 2e4);
+        assert_eq!(calm.findings(&RULE).len(), 1, "that core has time");
         host("0-15,17-31").on_node("eth0", 0).silent(&RULE, "the interrupt is in the wrong place");
         let others = Sketch::new(4).nodes(2).device("eth0", &[2, 3]).queue_traffic("eth0", &[9e4, 1e4]);
         let others = others.receives(2, 0.6, 9e4).rps("eth0", "0-1").all_work("0-3", 0.3);
@@ -137,6 +153,14 @@ mod tests {
         };
         two(9e4).silent(&RULE, "the other CPU of the node takes an interrupt of another interface");
         assert_eq!(two(0.0).findings(&RULE).len(), 1, "that interface is idle");
+        let signals = |packets: f64| {
+            let two =
+                Sketch::new(4).nodes(2).device("eth0", &[2]).device("eth1", &[3]).channels("eth1", &[3]);
+            let two = two.traffic("eth0", 9e4).traffic("eth1", packets).receives(2, 0.6, 9e4);
+            two.rps("eth0", "0-1").all_work("0-3", 0.3)
+        };
+        signals(9e4).silent(&RULE, "Hyper-V signals the other CPU of the node for another interface");
+        assert_eq!(signals(0.0).findings(&RULE).len(), 1, "that interface is idle");
         let three = Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2]).traffic("eth0", 2.7e5);
         let three = three.each("0-2", |sketch, cpu| sketch.receives(cpu, 0.6, 9e4)).rps("eth0", "4-7");
         three.silent(&RULE, "one CPU is left for three");

@@ -30,8 +30,9 @@ pub(super) const RULE: Rule = Rule {
             percent(ROOM)
         )
     },
-    silent: "the masks share CPUs because there are no others, the shared CPU has time to spare, or the CPUs \
-             in no mask are busy with processes or on another node",
+    silent: "the masks share CPUs because there are no others, the shared CPU has time to spare, the queues are those of \
+             one interface whose driver has one mask for all, or the CPUs in no mask are busy with processes or on another \
+             node",
     evidence: "the masks that share the CPU and their queues' traffic, its softirq time, the CPUs that get \
                nothing",
     cause: "Masks were set per interface, or to the same value for all queues.",
@@ -55,7 +56,9 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         let load = rates.cpu(cpu).map(receive_time).filter(|load| *load >= CROWDED)?;
         let near: CpuMask = free.iter().filter(|other| node(model, *other) == node(model, cpu)).collect();
         let here = queues.iter().filter(|queue| queue.mask().is_some_and(|mask| mask.contains(cpu)));
-        let here: Vec<&Loaded<'_>> = here.collect();
+        let mut here: Vec<&Loaded<'_>> = here.collect();
+        // One mask for all queues of an interface is one mask.
+        here.dedup_by(|next, queue| next.nic.name == queue.nic.name && queue.nic.is_steered_by_first());
         (here.len() > 1 && !near.is_empty()).then_some((cpu, load, here, near))
     });
     let worst = crowds.max_by(|a, b| a.1.total_cmp(&b.1));
@@ -132,5 +135,11 @@ mod tests {
         let nodes = Sketch::new(8).nodes(2).device("eth0", &[0]).device("eth1", &[1]);
         let nodes = nodes.rps("eth0", "2-3").rps("eth1", "2-3").traffic("eth0", 5e4).traffic("eth1", 3e4);
         nodes.all_receive("2-3", 0.7, 4e4).silent(&RULE, "the others are far away");
+        let queues = |driver: &str| {
+            let host = Sketch::new(8).device("eth0", &[0, 1]).driver("eth0", driver).traffic("eth0", 8e4);
+            host.rps("eth0", "2-3").all_receive("0-1", 0.3, 0.0).all_receive("2-3", 0.7, 4e4)
+        };
+        queues("xen_netfront").silent(&RULE, "one mask is for all queues");
+        assert_eq!(queues("igb").findings(&RULE).len(), 1, "each has its own");
     }
 }
