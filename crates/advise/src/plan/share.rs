@@ -182,7 +182,7 @@ impl Machine<'_> {
     ) -> (Vec<Part<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
         let (mut unassigned, homeless) = self.unassigned(nics);
         unassigned.sort_by_key(|unassigned| (unassigned.place, unassigned.is_of_several));
-        let irqs: CpuMask = unassigned.iter().flat_map(|unassigned| unassigned.irqs.iter()).collect();
+        let irqs = irqs(&unassigned);
         // CPUs for quiet queues would be missing for the hot ones.
         let some_hot =
             unassigned.iter().any(|unassigned| unassigned.is_hot() && unassigned.holder().is_none());
@@ -396,6 +396,11 @@ fn homes(group: &[Unassigned<'_>]) -> Vec<CpuId> {
     group.chunk_by(Unassigned::shares_with).map(|sharing| sharing[0].home).collect()
 }
 
+/// The CPUs of all interrupts that bring the packets of a group.
+fn irqs(group: &[Unassigned<'_>]) -> CpuMask {
+    group.iter().flat_map(|unassigned| unassigned.irqs.iter()).collect()
+}
+
 /// For each of these sets of queues that share a CPU: whether it is one of at most `most` that are hot and clearly hotter
 /// than the others. Handing on the work of some of several equals would leave the others as hot.
 fn hottest(sets: &[&[&Unassigned<'_>]], most: usize) -> Vec<bool> {
@@ -436,7 +441,7 @@ impl Share<'_> {
     /// there are not enough CPUs for all.
     fn divide<'n>(&self, machine: &Machine<'_>, group: Vec<Unassigned<'n>>) -> Vec<Part<'n>> {
         let some_busy = group.iter().any(|unassigned| unassigned.is_busy);
-        let is_for_busy = self.options.busy_only || some_busy && self.is_scarce(machine, &homes(&group));
+        let is_for_busy = self.options.busy_only || some_busy && self.is_scarce(machine, &group);
         if !is_for_busy {
             return self.of_all(machine, &group);
         }
@@ -446,12 +451,12 @@ impl Share<'_> {
         parts
     }
 
-    /// True if there are fewer CPUs than these take interrupts, or fewer on other cores than theirs, but some.
-    fn is_scarce(&self, machine: &Machine<'_>, homes: &[CpuId]) -> bool {
-        let free = self.free(machine, self.irqs);
-        let cores = machine.topology.siblings(&homes.iter().copied().collect());
+    /// True if there are fewer CPUs than take the interrupts of this group, or fewer on other cores than theirs, but some.
+    fn is_scarce(&self, machine: &Machine<'_>, group: &[Unassigned<'_>]) -> bool {
+        let (free, homes) = (self.free(machine, self.irqs), homes(group).len());
+        let cores = machine.topology.siblings(&irqs(group));
         let on_others = free.iter().filter(|cpu| !cores.contains(**cpu)).count();
-        free.len() < homes.len() || (1..homes.len()).contains(&on_others)
+        free.len() < homes || (1..homes).contains(&on_others)
     }
 
     /// The CPUs around that are not given and not among `taken`.
@@ -468,12 +473,11 @@ impl Share<'_> {
         let homes = homes(group);
         let (mut free, mut without) = (self.free(machine, self.irqs), vec!["interrupts"]);
         if free.len() < homes.len() && group.iter().all(|unassigned| unassigned.is_busy) {
-            let own: CpuMask = group.iter().flat_map(|unassigned| unassigned.irqs.iter()).collect();
-            free = self.free(machine, &self.crowded.union(&own));
+            free = self.free(machine, &self.crowded.union(&irqs(group)));
             without = vec!["busy interrupts"];
         }
         let cores = if group.iter().any(|unassigned| unassigned.is_busy) {
-            topology.siblings(&homes.iter().copied().collect())
+            topology.siblings(&irqs(group))
         } else {
             CpuMask::new()
         };

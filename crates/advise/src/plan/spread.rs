@@ -211,7 +211,9 @@ fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
         });
         queues.map(|queue| queue_packets(nic, queue, rates)).sum::<f64>()
     };
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    // A paravirtual device counts the packets of the virtual function below it.
+    let devices =
+        model.nics.iter().filter(|nic| nic.kind == NicKind::Device && model.carriers(nic).is_empty());
     // Reversed, so that the first of equals wins.
     let most = devices.map(|nic| (nic, brings(nic))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
     let is_ours = || devices_account(model, rates) || !may_be_foreign(model, rates, hot);
@@ -248,9 +250,10 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
             masks.insert(queue.index, (left, OWN.to_owned()));
         }
     }
-    // A guess is worth a trial only where it may relieve a busy CPU.
+    // A guess is worth a trial only where it may relieve a busy CPU, and where no queue is left out that may be the busy one.
     let is_hot = of_hot_cpu(machine.model, machine.rates).is_some_and(|hot| hot.name == nic.name);
-    let is_busy = nic.kind != NicKind::Device || is_hot;
+    let are_readable = nic.steering_queues().iter().all(|queue| queue.rps_cpus.known().is_some());
+    let is_busy = nic.kind != NicKind::Device || is_hot && are_readable;
     let receiving = receiving(machine, nic);
     let hottest: CpuMask = hottest(machine.rates).into_iter().collect();
     let left_out = [&receiving, &hottest]

@@ -60,6 +60,31 @@ fn a_mask_in_use_around_an_unknown_interrupt_stays() {
 }
 
 /// The CPU of the second interrupt was in the mask: doctor objected, and the next plan had nothing to change.
+/// The paravirtual device counts the packets of the virtual function below it, and was taken for what keeps the CPU busy.
+#[test]
+fn an_unknown_interrupt_is_guessed_for_the_virtual_function() {
+    let host = Sketch::new(2).device("eth0", &[0]).channels("eth0", &[0]).device("eth1", &[0]);
+    let host = host.traffic("eth0", 1e5).traffic("eth1", 1e5).receives(0, 0.9, 1e5);
+    let host = host.edit("eth1", |nic| nic.rx[0].irqs.clear());
+    let host = host.edit("eth0", |nic| nic.stack.lower = vec!["eth1".parse().expect("a name")]);
+    assert_eq!(plan(&spread_by(host), "rps"), ["rps eth1/rx-0 = 1"]);
+}
+
+/// One of two queues got a mask, and the other one brought the packets.
+#[test]
+fn nothing_is_guessed_while_a_mask_cannot_be_read() {
+    let rps = |mask: Fact<CpuMask>| {
+        let host = Sketch::new(2).device("eth0", &[0, 1]).traffic("eth0", 1e5).receives(0, 0.9, 1e5);
+        let host = host.edit("eth0", |nic| {
+            nic.rx.iter_mut().for_each(|queue| queue.irqs.clear());
+            nic.rx[0].rps_cpus = mask;
+        });
+        plan(&spread_by(host), "rps")
+    };
+    assert_eq!(rps(Fact::Known(CpuMask::new())), ["rps eth0/rx-0 = 1", "rps eth0/rx-1 = 1"]);
+    assert_eq!(rps(Fact::Unsupported), [""; 0]);
+}
+
 #[test]
 fn a_mask_has_no_cpu_of_any_interrupt_of_its_queue() {
     for mask in ["", "1-3"] {

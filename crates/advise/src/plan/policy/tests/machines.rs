@@ -95,6 +95,17 @@ fn the_other_thread_of_a_busy_core_gets_nothing() {
     assert_eq!(only(&plan_of(Policy::Full, &calm), "rps").len(), 4);
 }
 
+/// The mask that a driver has for all queues had the other threads of the cores of some.
+#[test]
+fn one_mask_for_all_queues_has_no_thread_of_their_cores() {
+    let rps = |packets: f64| {
+        let host = Sketch::new(6).smt().device("eth0", &[0, 1, 2]).driver("eth0", "xen_netfront");
+        only(&plan_of(Policy::Full, &host.traffic("eth0", packets).build()), "rps")
+    };
+    assert_eq!(rps(8e5), [""; 0]);
+    assert_eq!(rps(8e3), ["eth0/rx-0 = 3-5"], "these cores have time");
+}
+
 /// Quiet queues got the CPUs, and the hot one none, or the other thread of its core.
 #[test]
 fn quiet_queues_get_nothing_while_one_is_hot() {
