@@ -86,6 +86,21 @@ impl Path {
     }
 }
 
+/// The place that gets most of the packets that are not counted by queue, as far as the packets of CPUs allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Most {
+    /// A queue, by the indices of its interface and of itself in the model, and those that no source tells apart from it.
+    Queue(usize, usize),
+    /// The interrupts of other network namespaces.
+    Foreign,
+}
+
+/// Factor of the first estimate for [`Most`].
+const MOST: f64 = 16.0;
+
+/// Queues of an interface for which [`Most`] is tried.
+const TRIED: usize = 4;
+
 /// The receive work of a sampled machine.
 pub(super) struct Work<'a> {
     model: &'a Model,
@@ -96,8 +111,18 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Estimates the work of every queue.
+    /// Estimates the work of every queue, with packets that are not counted by queue shared out as evenly as the sample allows.
     pub(super) fn new(model: &'a Model, rates: &'a Rates, topology: &CpuTopology) -> Self {
+        Self::with(model, rates, topology, None)
+    }
+
+    /// The same, but with most packets in one place.
+    pub(super) fn with(
+        model: &'a Model,
+        rates: &'a Rates,
+        topology: &CpuTopology,
+        most: Option<Most>,
+    ) -> Self {
         let machine = Machine { model, rates, topology };
         let firing: Vec<Vec<IrqId>> = model.nics.iter().map(|nic| firing(nic, rates)).collect();
         let mut sources = Vec::new();
@@ -110,7 +135,7 @@ impl<'a> Work<'a> {
         }
         let parts_of = |source: &Source| source.path.parts(&topology.online);
         let mut parts: Vec<Vec<Part>> = sources.iter().map(parts_of).collect();
-        infer(model, rates, &mut sources, &parts);
+        infer(model, rates, &mut sources, &parts, most);
         let foreign = foreign(model, rates, &sources, &parts);
         let own = sources.len();
         parts.extend(foreign.iter().map(parts_of));
@@ -139,6 +164,33 @@ impl<'a> Work<'a> {
         }
         sources.truncate(own);
         Self { model, rates, sources, firing }
+    }
+
+    /// Other ways to share out packets that are not counted by queue.
+    pub(super) fn others(&self) -> Vec<Most> {
+        let mut others = Vec::new();
+        for nic in uncounted(self.model, self.rates, &self.sources) {
+            let mut paths: Vec<&Path> = Vec::new();
+            let own = self.sources.iter().filter(|source| source.nic == nic);
+            let apart: Vec<usize> = own
+                .filter(|source| {
+                    let is_new = !paths.contains(&&source.path);
+                    paths.push(&source.path);
+                    is_new
+                })
+                .map(|source| source.queue)
+                .collect();
+            let tried = apart.len().min(TRIED);
+            if tried > 1 {
+                others.extend(
+                    (0..tried).map(|turn| Most::Queue(nic, apart[turn * (apart.len() - 1) / (tried - 1)])),
+                );
+            }
+        }
+        if !others.is_empty() && !foreign_cpus(self.model, self.rates).is_empty() {
+            others.push(Most::Foreign);
+        }
+        others
     }
 
     /// Receive time of each CPU in the worst case, once queues, interrupts and masks are as in `after`: queues that are not counted
@@ -309,14 +361,9 @@ impl Change {
 /// other network namespaces bring explains the rest of what comes to their CPUs.
 ///
 /// Only simulations use it: what it tells apart is lost once interrupts share a CPU, and the next plan would differ.
-fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part>]) {
-    let is_uncounted =
-        |nic: &Nic| !rfs::is_on(model, nic) && !nic.rx.iter().any(|queue| is_counted(nic, queue, rates));
-    let mut uncounted: BTreeSet<usize> =
-        devices(model).filter(|(_, nic)| is_uncounted(nic)).map(|(at, _)| at).collect();
-    for (source, _) in sources.iter().zip(parts).filter(|(_, parts)| parts.is_empty()) {
-        uncounted.remove(&source.nic);
-    }
+fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part>], most: Option<Most>) {
+    let mut uncounted = uncounted(model, rates, sources);
+    uncounted.retain(|at| !rfs::is_on(model, &model.nics[*at]));
     let measured = by_cpu(rates, |cpu| cpu.packets);
     let all: f64 = sources.iter().map(|source| source.packets).sum();
     let surplus = (measured.iter().sum::<f64>() - all).max(0.0);
@@ -324,6 +371,20 @@ fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part
     let mut strangers: Vec<(usize, f64)> =
         cpus.iter().map(|cpu| (cpu.0 as usize, surplus / cpus.len() as f64)).collect();
     strangers.retain(|(at, _)| *at < measured.len());
+    match most {
+        Some(Most::Queue(nic, queue)) => {
+            let first = sources.iter().find(|source| (source.nic, source.queue) == (nic, queue));
+            let path = first.map(|source| source.path.clone());
+            let alike =
+                sources.iter_mut().filter(|source| source.nic == nic && Some(&source.path) == path.as_ref());
+            alike.for_each(|source| source.packets *= MOST);
+            let own = || sources.iter().filter(|source| source.nic == nic).map(|source| source.packets);
+            let part = rates.rx_packets(&model.nics[nic].name) / own().sum::<f64>().max(1.0);
+            sources.iter_mut().filter(|source| source.nic == nic).for_each(|source| source.packets *= part);
+        }
+        Some(Most::Foreign) => strangers.iter_mut().for_each(|(_, packets)| *packets *= MOST),
+        None => {}
+    }
     for _ in 0..CORRECTIONS {
         let mut explained = sums(sources, parts, &measured, |source, part| source.packets * part.packets);
         strangers.iter().for_each(|(at, packets)| explained[*at] += packets);
@@ -349,6 +410,19 @@ fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part
             break;
         }
     }
+}
+
+/// The devices that count no packets by queue, by their index in the model. Without those of which packets come to an unknown CPU.
+fn uncounted(model: &Model, rates: &Rates, sources: &[Source]) -> BTreeSet<usize> {
+    let is_uncounted = |nic: &Nic| !nic.rx.iter().any(|queue| is_counted(nic, queue, rates));
+    let mut uncounted: BTreeSet<usize> =
+        devices(model).filter(|(_, nic)| is_uncounted(nic)).map(|(at, _)| at).collect();
+    let online = model.online();
+    let is_hidden = |source: &&Source| source.path.parts(&online).is_empty();
+    for source in sources.iter().filter(is_hidden) {
+        uncounted.remove(&source.nic);
+    }
+    uncounted
 }
 
 /// A rate of each CPU, by its number.
@@ -442,7 +516,7 @@ fn devices(model: &Model) -> impl Iterator<Item = (usize, &Nic)> {
 
 #[cfg(test)]
 mod tests {
-    use super::Work;
+    use super::{Most, Work};
     use crate::plan::topology::CpuTopology;
     use rxlab_base::units::{CpuId, IrqId};
     use rxlab_path::model::{Fact, IrqRates, Model, Rates};
@@ -462,6 +536,28 @@ mod tests {
         let irq = &mut model.nics[0].rx[queue].irqs[0];
         (irq.affinity, irq.effective) = (Fact::Known(cpus(cpu)), Fact::Known(cpus(cpu)));
         model
+    }
+
+    #[test]
+    fn uncounted_packets_may_be_shared_out_otherwise() {
+        let sketch = Sketch::new(4).device("eth0", &[0, 1]).device("eth1", &[0, 1]);
+        let sketch = sketch.traffic("eth0", 2e4).traffic("eth1", 2e4);
+        let (model, rates) = sketch.receives(0, 0.6, 3e4).receives(1, 0.2, 1e4).build();
+        let (topology, after) = (CpuTopology::new(&model), send(&model, 0, "2"));
+        let moved = |most| times(&Work::with(&model, &rates, &topology, most).rates(&after, &topology))[2];
+        assert!((290..310).contains(&moved(None)), "half of it");
+        assert!((370..400).contains(&moved(Some(Most::Queue(0, 0)))), "all packets of eth0");
+        assert!((200..230).contains(&moved(Some(Most::Queue(1, 0)))), "all packets of eth1");
+        let others = |model: &Model| Work::new(model, &rates, &topology).others();
+        assert_eq!(
+            others(&model),
+            [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(nic, queue)| Most::Queue(nic, queue))
+        );
+        assert_eq!(
+            others(&send(&send(&model, 0, "1"), 1, "1")).len(),
+            2,
+            "only eth1 has queues that can be told apart"
+        );
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use super::{Drafted, Options, Policy, Variable};
 use crate::diagnose::about_placement;
-use crate::plan::expected::{Work, hottest};
+use crate::plan::expected::{Most, Work, hottest};
 use crate::plan::reason::Reason;
 use crate::plan::share::{HIGH_LOAD, Machine, receive_work};
 use crate::plan::step::SLACK;
 use crate::plan::topology::CpuTopology;
 use rxlab_base::number::percent;
 use rxlab_base::units::{CpuId, CpuMask, NicName};
-use rxlab_path::evidence::queue_packets;
+use rxlab_path::evidence::{irq_cpus, queue_packets};
 use rxlab_path::model::{Model, NicKind, Rates, RxQueue};
 use rxlab_setting::{PlannedSetting, Target, simulation};
 
@@ -55,6 +55,7 @@ const TURNS: usize = 2;
 
 /// Reasons to leave a variable out of a joined plan.
 const UNSTABLE: &str = "the next plan would change it again";
+const UNCOUNTED: &str = "packets are not counted by queue, and the next plan could change it again";
 const SHARED: &str = "a mask would contain the CPU of its own interrupt, or a CPU of another queue's mask";
 
 /// A variable to leave out, and the reason.
@@ -93,6 +94,10 @@ fn settled_in(
                 let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
                 new.extend(placing.map(|variable| (*variable, UNSTABLE.to_owned())));
             }
+        }
+        if new.is_empty() && turns > 0 && judge.is_restless(seen, &drafted) {
+            let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
+            new.extend(placing.map(|variable| (*variable, UNCOUNTED.to_owned())));
         }
         if new.is_empty() {
             for why in left_out.iter().map(|(_, why)| why).collect::<BTreeSet<_>>() {
@@ -157,6 +162,27 @@ impl<'a> Judge<'a> {
         }
         let is_unsound = !self.must_steer(seen.0) && shares_cpus(seen, &drafted.settings);
         (drafted, is_unsound.then(|| (Variable::Rps, SHARED.to_owned())).into_iter().collect())
+    }
+
+    /// True if the next plan would have settings, or the doctor more to say of the placement, because packets that are not counted
+    /// by queue are shared out otherwise than expected. Settings of new queues wait for the next plan in any case, and CPUs that should take none are left at any cost.
+    fn is_restless(&self, seen: (&Model, &Rates), drafted: &Drafted) -> bool {
+        let is_placing = PLACING.iter().any(|variable| drafted.variables.contains(variable));
+        let frees_cpus = drafted.variables.contains(&Variable::Irq) && interrupts_kept_free(seen);
+        let is_bound = self.is_asked() || self.must_steer(seen.0) || frees_cpus;
+        if !is_placing || is_bound || drafted.variables.contains(&Variable::Channels) {
+            return false;
+        }
+        let others = Work::new(seen.0, seen.1, &CpuTopology::new(seen.0)).others();
+        let findings = about_placement(seen.0, seen.1).len();
+        others.into_iter().any(|most| {
+            let (after, then) = simulated_with(seen, &drafted.settings, Some(most));
+            if about_placement(&after, &then).len() > findings {
+                return true;
+            }
+            let next = settled_in(0, self.policy, (&after, &then), self.options, self.only);
+            !next.settings.is_empty()
+        })
     }
 
     /// True if masks have CPUs that they should leave at any cost.
@@ -263,11 +289,20 @@ fn taken_back(variable: Variable) -> &'static [&'static str] {
 }
 
 /// The machine and its rates once settings are applied.
-fn simulated((model, rates): (&Model, &Rates), settings: &[PlannedSetting]) -> (Model, Rates) {
+fn simulated(seen: (&Model, &Rates), settings: &[PlannedSetting]) -> (Model, Rates) {
+    simulated_with(seen, settings, None)
+}
+
+/// The same, with packets that are not counted by queue shared out in another way.
+fn simulated_with(
+    (model, rates): (&Model, &Rates),
+    settings: &[PlannedSetting],
+    most: Option<Most>,
+) -> (Model, Rates) {
     let mut after = model.clone();
     settings.iter().for_each(|planned| simulation::simulate(&mut after, &planned.set));
     let topology = CpuTopology::new(model);
-    let then = Work::new(model, rates, &topology).rates(&after, &topology);
+    let then = Work::with(model, rates, &topology, most).rates(&after, &topology);
     (after, then)
 }
 
@@ -348,6 +383,14 @@ fn unrelieved(
     let ((_, busiest), (cpu, time)) = (most(&was)?, most(&is)?);
     let helps = time < busiest * LESS || excess(&is) < excess(&was) * LESS;
     (busiest >= COUNTED && !helps).then_some(cpu)
+}
+
+/// True if an interrupt lands on a CPU that is set apart or tickless.
+fn interrupts_kept_free((model, rates): (&Model, &Rates)) -> bool {
+    let tickless = model.settings.nohz_full.known().cloned().unwrap_or_default();
+    let kept_free = model.set_apart().union(&tickless);
+    let mut queues = model.nics.iter().flat_map(|nic| &nic.rx);
+    queues.any(|queue| !irq_cpus(queue, model, rates).intersection(&kept_free).is_empty())
 }
 
 fn rx_queue<'a>(model: &'a Model, target: &Target) -> Option<&'a RxQueue> {
