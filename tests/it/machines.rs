@@ -14,15 +14,17 @@ use bench::Violation;
 /// Machines of every run, always the same: 10 ms each in a debug build.
 const SEEDS: u64 = 5_000;
 
+/// Machines on which a property did not hold before the program was mended, each for another reason.
+const MENDED: [u64; 8] = [710_573, 714_290, 723_964, 726_307, 726_584, 803_459, 825_037, 828_322];
+
 /// Every violation, by seed.
 fn violations() -> BTreeMap<u64, Violation> {
     let (next, found) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= SEEDS {
-                break;
-            }
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let mended = || MENDED.get(usize::try_from(at - SEEDS).ok()?).copied();
+            let Some(seed) = Some(at).filter(|at| *at < SEEDS).or_else(mended) else { break };
             if let Err(violation) = bench::run(seed) {
                 found.lock().expect("no thread panicked").insert(seed, violation);
             }
