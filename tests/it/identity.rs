@@ -360,6 +360,39 @@ fn a_running_kernel_is_not_changed_as_another_root() {
     run("show").says(0, "srv0");
 }
 
+/// A persisted plan got a value that a newer change held. `restore` once set it in the older transaction: the value before both
+/// was lost, and `status` named the wrong one.
+#[test]
+fn a_plan_that_grows_over_a_newer_change_is_undone_before_it() {
+    let Some(world) = World::new() else { return };
+    require::needs!(root);
+    let server = &world.range.server;
+    let directory = tempfile::Builder::new().prefix("rxlab-test-").tempdir_in("/var/lib").expect("made");
+    let (etc, state) = (directory.path().join("etc"), directory.path().join("state"));
+    fs::create_dir_all(etc.join("rxlab")).expect("made");
+    let command = |args: &[&str]| {
+        let mut command = rxlab(&state, &["--netns"]);
+        command.arg(server.path()).args(args).said()
+    };
+    let restore = |settings: &[&str]| {
+        let plan = settings.iter().map(|setting| format!("[[setting]]\nset = \"{setting}\"\n"));
+        fs::write(etc.join("rxlab/plan.toml"), plan.collect::<String>()).expect("written");
+        command(&["restore", "--etc", etc.to_str().expect("text")]).exits(0);
+    };
+    let masks = || [0, 1].map(|queue| mask(server, "srv0", queue));
+    let before = masks();
+    restore(&["rps srv0/rx-0 = 1"]);
+    command(&["apply", "--set", "rps srv0/rx-1 = 0-1"]).exits(0);
+    restore(&["rps srv0/rx-0 = 1", "rps srv0/rx-1 = 1"]);
+    assert_eq!(masks(), ["2", "2"]);
+    let ids = Store::new(Disk::new(&state)).open_ids().expect("listed");
+    let text = one_line(&command(&["status"]).exits(0));
+    assert_eq!((ids.len(), text.matches(&format!("left to {}", ids[2])).count()), (3, 1), "{text}");
+    command(&["undo", &ids[1]]).says(4, "changed the same values after");
+    command(&["undo"]).exits(0);
+    assert_eq!(masks(), before);
+}
+
 /// The sysfs of a namespace is mounted for it: nothing has to be mounted on /sys.
 #[test]
 fn a_guard_needs_nothing_on_sys() {

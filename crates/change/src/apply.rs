@@ -47,7 +47,7 @@ pub use locate::{look, object_id};
 pub use owners::{OtherOwner, other_owners};
 pub use reapply::{Reapplied, Reapply, preview_reapply};
 pub use rehearse::{Change, rehearse};
-pub use retire::{continued, retire};
+pub use retire::{Again, retire};
 pub use status::{Live, State, TransactionStatus, ValueStatus, state, status};
 pub use status_diff::{News, StatusDiff};
 pub use transaction::{BeginInfo, Failure, Kept, Transaction};

@@ -12,6 +12,7 @@ use super::search::Search;
 use super::undo::{Undo, UndoOptions};
 use crate::journal::{Archived, History, JournalError, Open, Outcome, Store, Touched, Unreadable, age};
 use rxlab_path::model::{DeviceAddress, Identity};
+use rxlab_setting::{discarded_by, tunable};
 use rxlab_sys::{Hidden, Host, OverlayHost};
 
 /// A transaction left alone because a newer one with the same values could not be undone. The older one would
@@ -194,17 +195,38 @@ fn backwards<E>(
     result
 }
 
-/// The newest of `others` that touches a target of `history` or may have reset one. It must be
-/// undone first: the value it found, or sets again, is the one that `history` set.
+/// The newest of `others` that touches a target of `history`, may have reset one, or touches one that a write of `history`
+/// replaced. It must be undone first: the value it found, or sets again, is the one that `history` set.
 pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
     let mine = history.touched();
-    let covers = |other: &History| {
-        other.touched().iter().any(|theirs| {
-            let covered = |t: &Touched| is_same_place(t, history, theirs, other) || throws_away(theirs, t);
-            mine.iter().any(|t| in_one_namespace(history, theirs, other) && covered(t))
-        })
+    let meets = |mine: &Touched, theirs: &Touched| {
+        mine.is_same(theirs) || throws_away(theirs, mine) || replaces(mine, theirs)
     };
-    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+    others.iter().rev().find(|(_, other)| any(&mine, history, other, meets)).map(|(id, _)| id.as_str())
+}
+
+/// True if `planned` writes of `history` would touch, reset or replace a value of one of `others`, or write to one that it may
+/// have reset.
+pub(super) fn would_meet(planned: &[Touched], history: &History, others: &[(String, History)]) -> bool {
+    let resets = |mine: &Touched, theirs: &Touched| {
+        discarded_by(&mine.knob).contains(&theirs.knob.as_str()) && mine.is_on_same_device(theirs)
+    };
+    let meets = |mine: &Touched, theirs: &Touched| {
+        mine.is_same(theirs) || throws_away(theirs, mine) || replaces(mine, theirs) || resets(mine, theirs)
+    };
+    others.iter().any(|(_, other)| any(planned, history, other, meets))
+}
+
+/// True if `meets` holds for one of `mine`, writes of `history`, and a write of `other` in the same namespace.
+fn any(
+    mine: &[Touched],
+    history: &History,
+    other: &History,
+    meets: impl Fn(&Touched, &Touched) -> bool,
+) -> bool {
+    let mut theirs = other.touched();
+    theirs.retain(|theirs| in_one_namespace(history, theirs, other));
+    theirs.iter().any(|theirs| mine.iter().any(|mine| meets(mine, theirs)))
 }
 
 /// The newest of `others` that set a target of `history` and has not reverted it yet.
@@ -258,6 +280,12 @@ pub(super) fn in_one_namespace(history: &History, theirs: &Touched, other: &Hist
     !is_virtual || theirs.ids.is_some() || netns(other) == netns(history)
 }
 
+/// True if one is the value of all queues, which replaces the other, that of one queue, whenever it is written.
+fn replaces(all: &Touched, one: &Touched) -> bool {
+    tunable(&all.knob).is_some_and(|row| row.replaces.contains(&one.knob.as_str()))
+        && all.is_on_same_device(one)
+}
+
 /// True if writing one target may have reset the other, and undo sets that again.
 fn throws_away(writer: &Touched, value: &Touched) -> bool {
     writer.is_on_same_device(value)
@@ -268,10 +296,10 @@ fn throws_away(writer: &Touched, value: &Touched) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Backwards, Undo, UndoError, Waiting, Which, rehearse_undo, undo};
+    use super::{Backwards, Undo, UndoError, Waiting, Which, covered_by, rehearse_undo, undo};
     use crate::apply::UndoOptions;
     use crate::apply::testbed::{RPS, flaky, set};
-    use crate::journal::Store;
+    use crate::journal::{Begin, History, Intent, Record, Store};
     use crate::knob::testbed::model;
     use rxlab_sys::{Cause, Fault, Host, RecordedHost};
 
@@ -301,6 +329,25 @@ mod tests {
         assert_eq!((host.read_text(RPS), store.open_ids().expect("listed").len()), (live, 2));
         let outcomes = |undone: Vec<Undo>| undone.into_iter().map(|undo| undo.outcomes).collect::<Vec<_>>();
         assert_eq!(outcomes(rehearsed), outcomes(undo_all(&store, &host).undone));
+    }
+
+    /// The older one's undo once replaced the newer one's value of a queue, whose undo then set that of the older one.
+    #[test]
+    fn the_value_of_a_queue_is_undone_before_the_older_one_of_all() {
+        let history = |knob: &str, target: &str| {
+            let intent = Intent::sample(knob, target, "0", "1");
+            History { records: vec![Record::Begin(Begin::sample()), Record::Intent(intent)], valid_bytes: 0 }
+        };
+        for (all, one, covered) in [
+            ("napi_defer_hard_irqs", "queue_defer_hard_irqs", true),
+            ("threaded", "queue_threaded", true),
+            ("threaded", "queue_defer_hard_irqs", false),
+            ("queue_threaded", "napi_affinity", false),
+        ] {
+            let newer = [("newer".to_owned(), history(one, "eth0/rx-1"))];
+            let by = covered_by(&history(all, "eth0"), &newer);
+            assert_eq!(by.is_some(), covered, "{all}, {one}");
+        }
     }
 
     /// The kernel is busy while the newer of two is undone. The older one once took the newer one's

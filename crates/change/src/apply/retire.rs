@@ -2,43 +2,63 @@
 
 use std::time::Duration;
 
-use super::backwards::{covered_by, undo_searching};
+use super::backwards::{covered_by, undo_searching, would_meet};
 use super::locate::{Place, is_of_namespace, locate, look, object_of, reach};
 use super::search::Search;
 use super::{Transaction, UndoOptions};
-use crate::journal::{Begin, History, Outcome, Store, Touched};
+use crate::journal::{Begin, History, Intent, Object, Outcome, Store, Touched};
 use crate::knob;
 use rxlab_path::model::{DeviceAddress, Identity, Model};
-use rxlab_setting::Plan;
+use rxlab_setting::{Plan, Setting};
 use rxlab_sys::{Host, Namespace};
 
-/// The id of the open transaction of purpose `what` that has set values of `plan` on this machine, and that no newer
-/// transaction covers. Setting them again continues it: otherwise, each time that an interface comes back would leave
-/// another transaction.
-pub fn continued(
-    store: &Store,
-    (host, model): (&dyn Host, &Model),
-    root: &str,
-    what: &str,
-    plan: &Plan,
-) -> Option<String> {
-    let open = store.open_of(root, &model.identity.boot_id).ok()?;
-    let is_here = |begin: &Begin| match (begin.namespace(), host.namespace()) {
-        (Some(then), Some(now)) => Namespace::is_same(then, now),
-        (then, now) => then.is_none() && now.is_none(),
-    };
-    let sets = |history: &History| {
-        let touched = history.touched();
-        plan.settings.iter().any(|planned| {
-            let (knob, target) = (&planned.set.knob, &planned.set.target);
-            touched.iter().any(|t| t.is_of(knob, target, &object_of(host, model, target)))
-        })
-    };
-    let at = open.iter().rposition(|(_, history)| {
-        is_kept(history, what) && history.begin().is_some_and(is_here) && sets(history)
-    })?;
-    let (id, history) = &open[at];
-    covered_by(history, &open[at + 1..]).is_none().then(|| id.clone())
+/// Values that are set again and again. Setting them continues the open transaction of the same purpose that has set some of
+/// them: otherwise, each time that an interface comes back would leave another transaction.
+#[derive(Clone, Copy)]
+pub struct Again<'a> {
+    pub host: &'a dyn Host,
+    /// The current machine.
+    pub model: &'a Model,
+    pub plan: &'a Plan,
+}
+
+impl Again<'_> {
+    /// The id of the transaction to continue among the `open` ones, which must be oldest first. `None` if a newer one has to be
+    /// undone before it, be it because of what it has set or because of what it would set now.
+    pub(super) fn continued<'a>(&self, open: &'a [(String, History)], what: &str) -> Option<&'a str> {
+        let planned = self.plan.settings.iter().map(|planned| Touched::new(&self.intent(&planned.set)));
+        let planned: Vec<Touched> = planned.collect();
+        let is_here = |begin: &Begin| match (begin.namespace(), self.host.namespace()) {
+            (Some(then), Some(now)) => Namespace::is_same(then, now),
+            (then, now) => then.is_none() && now.is_none(),
+        };
+        let sets = |history: &History| {
+            history.touched().iter().any(|touched| planned.iter().any(|planned| touched.is_same(planned)))
+        };
+        let at = open.iter().rposition(|(_, history)| {
+            is_kept(history, what) && history.begin().is_some_and(is_here) && sets(history)
+        })?;
+        let ((id, history), newer) = (&open[at], &open[at + 1..]);
+        let is_last = covered_by(history, newer).is_none() && !would_meet(&planned, history, newer);
+        is_last.then_some(id)
+    }
+
+    /// A setting as it would be in the journal, without the current values.
+    fn intent(&self, Setting { knob, target, value }: &Setting) -> Intent {
+        let Object { device, ids, group } = object_of(self.host, self.model, target);
+        Intent {
+            seq: 0,
+            knob: knob.clone(),
+            target: target.clone(),
+            device,
+            ids,
+            group,
+            before: String::new(),
+            after: value.clone(),
+            displaced: Vec::new(),
+            foreign: false,
+        }
+    }
 }
 
 /// Closes the open transactions of purpose `what` that have nothing left to undo: every value went with a virtual
@@ -82,36 +102,48 @@ fn ends_with_its_object(touched: &Touched) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::continued;
+    use super::Again;
     use crate::apply::testbed::{RPS, setting};
     use crate::apply::{BeginInfo, Transaction};
     use crate::journal::Store;
     use crate::knob::testbed::model;
-    use rxlab_setting::Plan;
+    use rxlab_setting::{Plan, Setting};
     use rxlab_sys::{Host, RecordedHost};
 
-    fn apply(store: &Store, host: &RecordedHost, what: &str, text: &str) -> Option<String> {
-        let setting = setting(text);
-        let plan = Plan::new("persisted", std::slice::from_ref(&setting));
-        let continues =
-            continued(store, (host, &model()), "/", "restore", &plan).filter(|_| what == "restore");
-        let identity = &model().identity;
-        let info =
-            BeginInfo { what: what.to_owned(), continues: continues.clone(), ..BeginInfo::new(identity) };
+    const SECOND: &str = "sys/class/net/eth0/queues/rx-1/rps_cpus";
+
+    fn host() -> RecordedHost {
+        let device = ("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0");
+        RecordedHost::new().with(RPS, "3\n").with(SECOND, "0\n").with_link(device.0, device.1)
+    }
+
+    fn settings(texts: &[&str]) -> Vec<Setting> {
+        texts.iter().map(|text| setting(text)).collect()
+    }
+
+    /// Sets values, and returns the id of the transaction; only `restore` continues one.
+    fn apply(store: &Store, host: &RecordedHost, what: &str, texts: &[&str]) -> String {
+        let (settings, model) = (settings(texts), model());
+        let plan = Plan::new("persisted", &settings);
+        let again = Again { host, model: &model, plan: &plan };
+        let continues = Some(again).filter(|_| what == "restore");
+        let info = BeginInfo { what: what.to_owned(), continues, ..BeginInfo::new(&model.identity) };
         let transaction = Transaction::begin(store, info).expect("begun");
-        transaction.apply(host, &model(), &[setting], &false.into()).expect("set");
-        continues
+        let id = transaction.id().to_owned();
+        transaction.apply(host, &model, &settings, &false.into()).expect("set");
+        id
     }
 
     /// The driver makes the queues of an interface again and again, and each time the persisted value is set.
     #[test]
     fn values_that_come_back_over_and_over_are_one_transaction() {
         let (_state, store) = Store::scratch();
-        let device = ("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0");
-        let host = RecordedHost::new().with(RPS, "3\n").with_link(device.0, device.1);
+        let host = host();
+        let restore = || apply(&store, &host, "restore", &["rps eth0/rx-0 = 4"]);
+        let first = restore();
         for _ in 0..200 {
-            apply(&store, &host, "restore", "rps eth0/rx-0 = 4");
             host.write(RPS, b"0\n").expect("reset");
+            assert_eq!(restore(), first);
         }
         let open = store.open_of("/", "boot-1").expect("listed");
         assert_eq!(open.len(), 1);
@@ -119,13 +151,40 @@ mod tests {
         assert_eq!((touched.len(), &touched[0].original[..], touched[0].ours.len()), (1, "0-1", 2));
         assert_eq!(touched[0].foreign, ["off"], "what the driver left is not ours");
         // A change in between is undone before what it replaced, so it is not continued over.
-        apply(&store, &host, "by hand", "rps eth0/rx-0 = 5");
+        apply(&store, &host, "by hand", &["rps eth0/rx-0 = 5"]);
         host.write(RPS, b"0\n").expect("reset");
-        assert_eq!(apply(&store, &host, "restore", "rps eth0/rx-0 = 4"), None);
+        let second = restore();
+        assert_ne!(second, first);
         host.write(RPS, b"0\n").expect("reset");
-        assert!(apply(&store, &host, "restore", "rps eth0/rx-0 = 4").is_some());
+        assert_eq!(restore(), second);
         assert_eq!(store.open_ids().expect("listed").len(), 3);
-        let other = Plan::new("persisted", &[setting("rps veth0/rx-0 = 4")]);
-        assert_eq!(continued(&store, (&host, &model()), "/", "restore", &other), None);
+        let (model, other) = (model(), Plan::new("persisted", &settings(&["rps veth0/rx-0 = 4"])));
+        let other = Again { host: &host, model: &model, plan: &other };
+        assert_eq!(other.continued(&store.open_of("/", "boot-1").expect("listed"), "restore"), None);
+    }
+
+    /// The plan got a value that a newer change held. Its undo once took the plan's value for another program's, and the value
+    /// before both was lost.
+    #[test]
+    fn a_plan_that_grows_over_a_newer_change_begins_another_transaction() {
+        for (by_hand, grown) in [
+            ("rps eth0/rx-1 = 5", "rps eth0/rx-1 = 4"),
+            ("rps eth0/rx-1 = 5", "channels eth0 = combined 2"),
+            ("queue_defer_hard_irqs eth0/rx-1 = 1", "napi_defer_hard_irqs eth0 = 2"),
+        ] {
+            let (_state, store) = Store::scratch();
+            let host = host();
+            let first = apply(&store, &host, "restore", &["rps eth0/rx-0 = 4"]);
+            let model = model();
+            let mut newer = Transaction::begin(&store, BeginInfo::new(&model.identity)).expect("begun");
+            let plans = [vec![by_hand], vec!["rps eth0/rx-0 = 4"], vec!["rps eth0/rx-0 = 4", grown]];
+            let [by_hand, before, after] = plans.map(|plan| Plan::new("plan", &settings(&plan)));
+            let again = |plan| Again { host: &host, model: &model, plan };
+            newer.journal.arm(again(&by_hand).intent(&by_hand.settings[0].set)).expect("armed");
+            drop(newer);
+            let open = store.open_of("/", "boot-1").expect("listed");
+            assert_eq!(again(&before).continued(&open, "restore"), Some(first.as_str()), "{grown}");
+            assert_eq!(again(&after).continued(&open, "restore"), None, "{grown}");
+        }
     }
 }

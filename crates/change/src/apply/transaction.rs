@@ -15,6 +15,7 @@ use super::displaced;
 use super::environment::environment;
 use super::locate::{in_one, is_another, object_id, object_of};
 use super::other_names::Sent;
+use super::retire::Again;
 use super::search::Search;
 use super::set::{self, Known, Unset};
 use super::undo::{self, Undo, UndoOptions};
@@ -43,8 +44,8 @@ pub struct BeginInfo<'a> {
     pub confirm: Option<Duration>,
     /// Receive work before the transaction.
     pub seen: Option<Seen>,
-    /// The open transaction that this one continues, if that is still open: it sets the same values again.
-    pub continues: Option<String>,
+    /// What it sets again, if it may continue an open transaction of the same purpose.
+    pub continues: Option<Again<'a>>,
 }
 
 impl<'a> BeginInfo<'a> {
@@ -146,7 +147,8 @@ impl Transaction {
             seen: info.seen,
             deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
         };
-        let continued = info.continues.filter(|id| seen.contains(id));
+        let continued = info.continues.and_then(|again| again.continued(&transactions, &begin.what));
+        let continued = continued.map(str::to_owned);
         let sent = Sent::of(transactions, continued.as_ref());
         let mut journal = match &continued {
             Some(id) => store.resume(lock, id)?,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::{Found, found, permanent_mac};
-use crate::apply::{self, ApplyError, BeginInfo, Failure, Kept, Transaction};
+use crate::apply::{self, Again, ApplyError, BeginInfo, Failure, Kept, Transaction};
 use crate::journal::{Archived, JournalError, LockError, Store};
 use crate::knob::{self, KnobError};
 use rxlab_base::units::NicName;
@@ -164,7 +164,7 @@ impl<E> Restorer<'_, E> {
             home: self.own.namespace().cloned(),
             applier: ProcessId::own(),
             what: WHAT.to_owned(),
-            continues: apply::continued(self.store, (self.host, self.model), &root, WHAT, part),
+            continues: Some(Again { host: self.host, model: self.model, plan: part }),
             ..BeginInfo::new(&self.model.identity)
         };
         let transaction = match Transaction::begin(self.store, info) {
