@@ -282,7 +282,8 @@ fn a_journal_out_of_sight_is_not_empty() {
     for refused in [scene.apply(&["--set", "rps srv0/rx-1 = 0"]), elsewhere()] {
         (&refused).says_all(4, &["its journal is missing", "rxlab undo --forget 000001-"]);
     }
-    assert_ne!(scene.rxlab(&["undo"]).status.code(), Some(0));
+    let undo = scene.rxlab(&["undo"]).says(5, "its journal is missing");
+    assert_eq!(scene.rxlab(&["undo", "--dry-run"]).said(), (5, undo));
     scene.rxlab(&["status"]).says(1, "its journal is missing");
     assert_eq!(scene.mask(), "3");
     std::fs::rename(&away, &state).expect("back");

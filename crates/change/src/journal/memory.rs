@@ -13,12 +13,14 @@ pub struct Memory {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
     // Paths of the copied files.
     paths: BTreeMap<String, PathBuf>,
+    // Transactions whose files were not there.
+    missing: Vec<(String, PathBuf)>,
 }
 
 impl Memory {
     /// A copy of the open files of `storage`.
     pub(super) fn copy_of(storage: &dyn Storage) -> io::Result<Self> {
-        let mut copy = Self::default();
+        let mut copy = Self { missing: storage.missing()?, ..Self::default() };
         for id in storage.list(Folder::Open)? {
             let bytes = storage.read(Folder::Open, &id)?;
             copy.paths.insert(id.clone(), storage.path(Folder::Open, &id));
@@ -71,6 +73,10 @@ impl Storage for Memory {
 
     fn lock(&self) -> Result<Lock, LockError> {
         Ok(Lock::unshared())
+    }
+
+    fn missing(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        Ok(self.missing.clone())
     }
 
     fn path(&self, _: Folder, id: &str) -> PathBuf {
