@@ -14,7 +14,7 @@ use rxlab_change::journal::{History, Store, UndoOutcome};
 use rxlab_change::persist::{Checked, Refusal, Restorer, lasting};
 use rxlab_path::model::{Identity, Model};
 use rxlab_path::sample::{Inventory, Scope};
-use rxlab_setting::{Plan, Setting};
+use rxlab_setting::{Plan, PlannedSetting, Setting};
 use rxlab_sys::{Host, Namespace, OpenError, ProcessId};
 use rxlab_trial::factor::{Arms, Factor, FactorError};
 use rxlab_trial::record::TrialRecord;
@@ -435,8 +435,18 @@ fn restore(world: &Arc<World>, set: &[Set]) -> Ended {
     let plan = {
         let mut state = world.state();
         let settings = settings(&state, set, cookie);
-        let plan = || lasting(&Plan::new("world", &settings), &model, |_| None);
-        state.persisted.get_or_insert_with(plan).clone()
+        let plan = lasting(&Plan::new("world", &settings), &model, |_| None);
+        let persisted = state.persisted.get_or_insert_with(|| Plan::new("world", &[]));
+        for planned in plan.settings {
+            let is_same = |other: &PlannedSetting| {
+                (&other.set.knob, &other.set.target, &other.device)
+                    == (&planned.set.knob, &planned.set.target, &planned.device)
+            };
+            if !persisted.settings.iter().any(is_same) {
+                persisted.settings.push(planned);
+            }
+        }
+        persisted.clone()
     };
     let who = me(world);
     // As in the command: the machine under the lock.

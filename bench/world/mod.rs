@@ -122,7 +122,7 @@ pub(crate) struct State {
     pub(crate) last_text: Option<(u32, String, Vec<u8>)>,
     next_pid: u32,
     pub(crate) guards: Vec<Guard>,
-    /// The plan that the first restore has persisted.
+    /// The plan that the restores have persisted.
     pub(crate) persisted: Option<Plan>,
     /// The clock when everything was healthy again.
     healed_at: Option<u64>,

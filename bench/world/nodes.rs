@@ -159,6 +159,9 @@ fn proc_node(machine: &Machine, rest: &str) -> Node {
         "self/mountinfo" => {
             return Node::Fixed(format!("30 20 0:26 / /{GROUPS} rw - cgroup cgroup rw,cpuset\n"));
         }
+        // The parent of the kernel's threads.
+        "2/comm" => return Node::Fixed("kthreadd\n".to_owned()),
+        "2/stat" => return Node::Fixed(format!("2 (kthreadd) S 0{}\n", " 0".repeat(48))),
         "cgroups" => return Node::Fixed("cpuset\t4\t3\t1\n".to_owned()),
         "interrupts" => return Node::Interrupts,
         "sys/kernel/hostname" => return Node::Fixed("world\n".to_owned()),

@@ -227,7 +227,7 @@ pub(crate) enum Actor {
     Confirm,
     Status,
     Reapply,
-    /// `rxlab restore`. The first one of a schedule persists its settings, and all of them set those.
+    /// `rxlab restore`. Its settings are persisted besides those of earlier ones, and all are set.
     Restore {
         set: Vec<Set>,
     },

@@ -92,6 +92,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, parse::has_ended);
         with(bytes, parse::children);
         with(bytes, parse::scheduling);
+        on(bytes, parse::thread_attributes);
         with(bytes, parse::parent);
         with(bytes, parse::process_stat);
     }),

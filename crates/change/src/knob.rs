@@ -16,6 +16,7 @@ mod irq_affinity;
 mod irqbalance;
 mod napi;
 mod napi_affinity;
+mod napi_threads;
 mod ntuple_rule;
 mod offload;
 mod priority;
@@ -37,6 +38,7 @@ mod xps;
 
 pub(crate) use affinity::{directory as group_directory, directory_and_path as group_directory_and_path};
 pub use error::{KnobError, Result};
+pub(crate) use napi_threads::check_threads;
 pub use registry::{KNOBS, find};
 pub use site::Site;
 

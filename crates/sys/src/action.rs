@@ -44,7 +44,7 @@ pub enum Action {
         tid: u32,
         cpus: CpuMask,
     },
-    /// Sets the scheduling of the main thread of a process: sched_setattr(2).
+    /// Sets the scheduling of the main thread of a process: sched_setscheduler(2) and setpriority(2).
     ThreadPolicy {
         pid: u32,
         /// Policy, priority and nice value.

@@ -92,6 +92,7 @@ impl Kernel {
             Query::TcpConnections { port } => self.tcp_sockets(AF_INET, &CONNECTED, *port),
             Query::Tcp6Connections { port } => self.tcp_sockets(AF_INET6, &CONNECTED, *port),
             Query::IrqbalanceSetup { pid } => irqbalance::setup(*pid),
+            Query::ThreadAttributes { pid } => scheduler::attributes(*pid),
         }
     }
 

@@ -34,6 +34,8 @@ pub enum Query {
     Tcp6Connections { port: u16 },
     /// Interrupts that irqbalance does not manage: its socket's `setup`.
     IrqbalanceSetup { pid: u32 },
+    /// Flags and slice of a thread, 8 bytes each: sched_getattr(2). No message.
+    ThreadAttributes { pid: u32 },
 }
 
 /// A command of ethtool, by generic netlink where it has one, else by ioctl.
@@ -111,6 +113,7 @@ pub fn values_in_words(path: &str) -> Option<String> {
         "netlink/sock_diag" | "netlink/sock_diag/tcp-connections" | "netlink/sock_diag/tcp6-connections" => {
             return Some("sockets".to_owned());
         }
+        "syscall/sched_getattr" => return Some("scheduling of a thread".to_owned()),
         _ if folder.starts_with("socket/irqbalance/") => return Some("settings of irqbalance".to_owned()),
         _ => return None,
     };
@@ -133,6 +136,7 @@ impl Query {
             Query::TcpConnections { port } => format!("netlink/sock_diag/tcp-connections/{port}"),
             Query::Tcp6Connections { port } => format!("netlink/sock_diag/tcp6-connections/{port}"),
             Query::IrqbalanceSetup { pid } => format!("socket/irqbalance/{pid}/setup"),
+            Query::ThreadAttributes { pid } => format!("syscall/sched_getattr/{pid}"),
         }
     }
 }
@@ -172,6 +176,7 @@ mod tests {
             Query::TcpConnections { port: 80 },
             Query::Tcp6Connections { port: 80 },
             Query::IrqbalanceSetup { pid: 7 },
+            Query::ThreadAttributes { pid: 7 },
         ];
         for query in ethtool.iter().chain(&others) {
             assert!(values_in_words(&query.path()).is_some(), "{query:?}");

@@ -1,9 +1,7 @@
-//! CPUs and scheduling of threads of any process. Unsafe code: sched_setattr(2) and sched_getattr(2), which rustix
-//! does not have.
+//! CPUs and scheduling of threads of any process. Unsafe code: sched_setscheduler(2), sched_getscheduler(2) and
+//! sched_getattr(2), which neither rustix nor every C library has.
 
-#![allow(unsafe_code)] // A system call that reads a structure of ours.
-
-use std::mem::size_of;
+#![allow(unsafe_code)] // System calls with numbers and a structure of ours.
 
 use rustix::io::Errno;
 use rustix::process::setpriority_process;
@@ -13,14 +11,9 @@ use super::socket::last_error;
 use rxlab_base::parse::Scheduling;
 use rxlab_base::units::CpuMask;
 
-// Policies of include/uapi/linux/sched.h for which sched_setattr ignores the nice value (`__setscheduler_params`): realtime
-// threads keep theirs for later, and idle ones show it.
-const SCHED_FIFO: u32 = 1;
-const SCHED_RR: u32 = 2;
-const SCHED_IDLE: u32 = 5;
-
-/// A flag of include/uapi/linux/sched.h, which sched_setattr clears unless told to set it.
-const SCHED_FLAG_RESET_ON_FORK: u64 = 1;
+/// A bit in the policy (include/uapi/linux/sched.h): children of the thread start with the default scheduling. It is cleared
+/// unless it is set again.
+const SCHED_RESET_ON_FORK: libc::c_int = 0x4000_0000;
 
 /// Lets a thread run on these CPUs. EOVERFLOW: CPUs above 1023, which rustix cannot name.
 pub(super) fn set_cpus(tid: u32, cpus: &CpuMask) -> Result<(), Errno> {
@@ -35,46 +28,40 @@ pub(super) fn set_cpus(tid: u32, cpus: &CpuMask) -> Result<(), Errno> {
     sched_setaffinity(Some(thread(tid)?), &set)
 }
 
-/// Sets the scheduling of a thread; whether its children start with the default one (SCHED_RESET_ON_FORK) stays. If
-/// interrupted, it has the new policy and the old nice value.
+/// Sets policy, priority and nice value of a thread. Its slice (since Linux 6.12) stays, and whether its children start with
+/// the default scheduling: sched_setattr(2) would set both, and under a realtime policy it does not show the slice
+/// (`_sched_setscheduler` of kernel/sched/syscalls.c). If interrupted, it has the new policy and the old nice value.
 pub(super) fn set_policy(tid: u32, scheduling: &Scheduling) -> Result<(), Errno> {
     let thread = thread(tid)?;
-    let attributes = libc::sched_attr {
-        // A constant of 48.
-        size: u32::try_from(size_of::<libc::sched_attr>()).map_err(|_| Errno::INVAL)?,
-        sched_policy: scheduling.policy,
-        sched_flags: attributes(thread)?.sched_flags & SCHED_FLAG_RESET_ON_FORK,
-        sched_nice: scheduling.nice,
-        sched_priority: scheduling.priority,
-        sched_runtime: 0,
-        sched_deadline: 0,
-        sched_period: 0,
-    };
-    let none: libc::c_uint = 0;
-    // SAFETY: the kernel reads `size` bytes of a structure that outlives the call, and writes nothing but its
-    // size.
-    let result = unsafe {
-        libc::syscall(libc::SYS_sched_setattr, thread.as_raw_nonzero().get(), &raw const attributes, none)
-    };
+    let number = thread.as_raw_nonzero().get();
+    // SAFETY: it reads and writes no memory of ours.
+    let now = unsafe { libc::syscall(libc::SYS_sched_getscheduler, number) };
+    let now = libc::c_int::try_from(now).map_err(|_| Errno::INVAL)?;
+    if now < 0 {
+        return Err(last_error());
+    }
+    let policy = libc::c_int::try_from(scheduling.policy).map_err(|_| Errno::INVAL)?;
+    let policy = policy | now & SCHED_RESET_ON_FORK;
+    // All of the kernel's struct sched_param.
+    let priority = libc::c_int::try_from(scheduling.priority).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the kernel reads a number that outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, number, policy, &raw const priority) };
     if result != 0 {
         return Err(last_error());
     }
-    match scheduling.policy {
-        SCHED_FIFO | SCHED_RR | SCHED_IDLE => setpriority_process(Some(thread), scheduling.nice),
-        _ => Ok(()),
-    }
+    setpriority_process(Some(thread), scheduling.nice)
 }
 
-/// The scheduling of a thread, with its flags, which no file shows.
-fn attributes(thread: Pid) -> Result<libc::sched_attr, Errno> {
+/// Flags of a thread and its slice in nanoseconds, which is 0 under a realtime policy and before Linux 6.12.
+pub(super) fn attributes(tid: u32) -> Result<Vec<u8>, Errno> {
     // SAFETY: a structure of numbers, of which 0 is a value.
-    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let mut found: libc::sched_attr = unsafe { std::mem::zeroed() };
+    // A constant of 48.
     let size = u32::try_from(size_of::<libc::sched_attr>()).map_err(|_| Errno::INVAL)?;
-    let none: libc::c_uint = 0;
-    let pid = thread.as_raw_nonzero().get();
+    let (number, none) = (thread(tid)?.as_raw_nonzero().get(), 0 as libc::c_uint);
     // SAFETY: the kernel writes at most `size` bytes to a structure that outlives the call.
-    match unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &raw mut attributes, size, none) } {
-        0 => Ok(attributes),
+    match unsafe { libc::syscall(libc::SYS_sched_getattr, number, &raw mut found, size, none) } {
+        0 => Ok([found.sched_flags, found.sched_runtime].map(u64::to_ne_bytes).concat()),
         _ => Err(last_error()),
     }
 }
@@ -125,21 +112,34 @@ mod tests {
         });
     }
 
-    /// The kernel takes the nice value of an idle thread in a second step, and forgets a flag that is not repeated.
+    /// The kernel takes the nice value of an idle thread in a second step, and sched_setattr(2) would forget what it is not told.
     #[test]
-    fn a_thread_goes_back_to_idle_with_its_nice_value_and_flag() {
+    fn a_thread_goes_to_another_policy_and_back_with_its_slice_and_flag() {
         on_a_thread(|tid| {
+            // SAFETY: a structure of numbers, of which 0 is a value.
             let nice = (now(tid).nice + 2).min(19);
-            let [other, idle] = [0, 5].map(|policy| Scheduling { policy, priority: 0, nice });
-            set_policy(tid, &other).expect("allowed");
-            let attributes = || super::attributes(super::thread(tid).expect("a number")).expect("readable");
-            let with_flag = libc::sched_attr { sched_flags: super::SCHED_FLAG_RESET_ON_FORK, ..attributes() };
+            let attributes = libc::sched_attr {
+                size: u32::try_from(size_of::<libc::sched_attr>()).expect("48"),
+                sched_policy: 0,
+                sched_flags: 1,
+                sched_nice: nice,
+                sched_priority: 0,
+                sched_runtime: 10_000_000,
+                sched_deadline: 0,
+                sched_period: 0,
+            };
             // SAFETY: the kernel reads a structure that outlives the call.
-            let set = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const with_flag, 0) };
+            let set = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
             assert_eq!(set, 0);
-            for wanted in [idle, Scheduling { nice: 19, ..idle }] {
+            let of_thread = || super::attributes(tid).expect("it runs");
+            let before = of_thread();
+            // Before Linux 6.12 it has no slice.
+            let possible = [0u64, 10_000_000].map(|slice| [1, slice].map(u64::to_ne_bytes).concat());
+            assert!(possible.contains(&before), "{before:?}");
+            let [batch, idle] = [3, 5].map(|policy| Scheduling { policy, priority: 0, nice });
+            for wanted in [batch, idle, Scheduling { nice: 19, ..idle }] {
                 set_policy(tid, &wanted).expect("allowed");
-                assert_eq!((now(tid), attributes().sched_flags), (wanted, super::SCHED_FLAG_RESET_ON_FORK));
+                assert_eq!((now(tid), of_thread()), (wanted, before.clone()));
             }
         });
     }

@@ -152,6 +152,23 @@ pub fn scheduling(stat: &str) -> Result<Scheduling, ParseError> {
     })
 }
 
+/// Attributes of a thread that no file shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadAttributes {
+    /// Threads that it starts begin with the default scheduling.
+    pub resets_on_fork: bool,
+    /// Time on the CPU that it asks for at once, in nanoseconds. `None` under a realtime policy, and before Linux 6.12.
+    pub slice: Option<u64>,
+}
+
+/// Attributes of a thread, from flags and slice as sched_getattr(2) returns them.
+pub fn thread_attributes(bytes: &[u8]) -> Result<ThreadAttributes, ParseError> {
+    let number = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let (flags, slice) =
+        number(0).zip(number(8)).ok_or_else(|| ParseError::at(1, "shorter than 16 bytes"))?;
+    Ok(ThreadAttributes { resets_on_fork: flags & 1 != 0, slice: (slice != 0).then_some(slice) })
+}
+
 /// The process that started it.
 pub fn parent(stat: &str) -> Result<u32, ParseError> {
     Stat::parse(stat)?.number(PARENT)
@@ -182,8 +199,8 @@ mod tests {
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     use super::{
-        Scheduling, allowed_cpus, children, is_runnable, last_cpu, parent, process_stat, scheduling,
-        with_allowed_cpus, with_scheduling,
+        Scheduling, ThreadAttributes, allowed_cpus, children, is_runnable, last_cpu, parent, process_stat,
+        scheduling, thread_attributes, with_allowed_cpus, with_scheduling,
     };
     use crate::units::{CpuId, CpuMask};
 
@@ -205,6 +222,15 @@ mod tests {
         assert!(thread.of_kernel);
         assert_eq!(is_runnable(STAT), Ok(false));
         assert_eq!(is_runnable(&STAT.replace("b) S", "b) R")), Ok(true));
+    }
+
+    #[test]
+    fn attributes_of_a_thread() {
+        let read = |flags: u64, slice: u64| thread_attributes(&[flags, slice].map(u64::to_ne_bytes).concat());
+        let attributes = |resets_on_fork, slice| Ok(ThreadAttributes { resets_on_fork, slice });
+        assert_eq!(read(1, 1_400_000), attributes(true, Some(1_400_000)));
+        assert_eq!(read(2, 0), attributes(false, None), "a realtime thread");
+        assert!(thread_attributes(&[0; 15]).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::check::knob_of;
 use super::locate::{interface_id, look};
 use super::set::{self, Known, Unset};
 use crate::journal::{Armed, Displaced, Touched};
-use crate::knob::{Knob, KnobError, Site};
+use crate::knob::{Knob, KnobError, Site, check_threads};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{Model, NicKind};
 use rxlab_setting::{Owner, Setting, Target, apply_order, tunable};
@@ -24,8 +24,9 @@ pub(super) fn displaced(
     target: &Target,
 ) -> Result<Vec<Displaced>, ApplyError> {
     let mut values = Vec::new();
+    let site = knob.site(host, model, target);
     if !(knob.discards().is_empty() && knob.replaces().is_empty())
-        && let Some(unread) = target.nic().and_then(|nic| unread(knob.site(host, model, target), nic))
+        && let Some(unread) = target.nic().and_then(|nic| unread(site, nic))
     {
         return Err(unread.into());
     }
@@ -45,6 +46,12 @@ pub(super) fn displaced(
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+    if knob.discards().contains(&"napi_priority")
+        && host.namespace().is_some()
+        && let Some(nic) = target.nic().and_then(|nic| model.nic(nic))
+    {
+        check_threads(site, nic)?;
     }
     Ok(values)
 }

@@ -106,6 +106,21 @@ pub enum KnobError {
         /// Number of include/uapi/linux/sched.h; 6 is SCHED_DEADLINE.
         policy: u32,
     },
+    /// The write ends a thread, and the one that follows it would not have the same: nothing is written.
+    #[error(
+        "{knob} {target} would end the thread {name} (process {pid}), and rxlab could not restore its {what}; set the \
+         default first"
+    )]
+    UnrestorableThread {
+        knob: &'static str,
+        target: Target,
+        /// Number of the thread.
+        pid: u32,
+        /// Its name, such as `napi/vxlan0-0`.
+        name: String,
+        /// What it has that a new thread has not, such as `CPUs`.
+        what: &'static str,
+    },
     /// There are only files, as in a recording, and they lack a value that the kernel has.
     #[error("{target} has no {knob} in this recording, though Linux {kernel} has it")]
     NotRecorded {
@@ -211,6 +226,7 @@ impl KnobError {
             KnobError::Unsupported { .. }
             | KnobError::Lacks { .. }
             | KnobError::Unrestorable { .. }
+            | KnobError::UnrestorableThread { .. }
             | KnobError::NotRecorded { .. }
             | KnobError::Denied { .. }
             | KnobError::ReadOnly { .. } => Kind::Denied,

@@ -13,7 +13,7 @@ use rxlab_path::model::Model;
 use rxlab_setting::Target;
 use rxlab_sys::{Action, Cause, Host};
 
-/// Scheduling of one kernel thread: sched_setattr(2).
+/// Scheduling of one kernel thread: sched_setscheduler(2) and setpriority(2).
 pub(super) struct Priority {
     name: &'static str,
     of: Of,
@@ -26,7 +26,7 @@ enum Of {
 }
 
 /// The parent of every kernel thread.
-const KTHREADD: u32 = 2;
+pub(super) const KTHREADD: u32 = 2;
 
 /// The thread that takes over when a CPU has too many softirqs.
 pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority { name: "ksoftirqd_priority", of: Of::Ksoftirqd };
@@ -73,7 +73,17 @@ pub(super) fn napi_thread(site: Site<'_>) -> Result<u32> {
 }
 
 /// True if this is a kernel thread with such a name: any process can take any name. An error if that cannot be read.
-fn is_kernel_thread(site: Site<'_>, pid: u32, named: impl Fn(&str) -> bool) -> Result<bool> {
+pub(super) fn is_kernel_thread(site: Site<'_>, pid: u32, named: impl Fn(&str) -> bool) -> Result<bool> {
+    is_thread_of(site, pid, KTHREADD, named)
+}
+
+/// True if this is a process with such a name and this parent. An error if that cannot be read.
+pub(super) fn is_thread_of(
+    site: Site<'_>,
+    pid: u32,
+    parent: u32,
+    named: impl Fn(&str) -> bool,
+) -> Result<bool> {
     let read = |file: &str| match site.host.read_text(&format!("proc/{pid}/{file}")) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.cause == Cause::Missing => Ok(None),
@@ -82,7 +92,7 @@ fn is_kernel_thread(site: Site<'_>, pid: u32, named: impl Fn(&str) -> bool) -> R
     if !read("comm")?.is_some_and(|name| named(parse::thread_name(&name))) {
         return Ok(false);
     }
-    Ok(read("stat")?.is_some_and(|stat| parse::parent(&stat) == Ok(KTHREADD)))
+    Ok(read("stat")?.is_some_and(|stat| parse::parent(&stat) == Ok(parent)))
 }
 
 fn ksoftirqd(site: Site<'_>, cpu: CpuId) -> Result<Option<u32>> {

@@ -130,7 +130,7 @@ pub(super) fn targets(model: &Model, wanted: impl Fn(&Napi) -> bool) -> Vec<Targ
 }
 
 /// True if an interface is not brought up (`IFF_UP`); by its state if the flags are not known.
-fn is_down(site: Site<'_>, nic: &Nic) -> bool {
+pub(super) fn is_down(site: Site<'_>, nic: &Nic) -> bool {
     const IFF_UP: u32 = 1;
     let flags = site.host.read_text(&format!("sys/class/net/{}/flags", nic.name)).ok();
     let flags = flags.and_then(|text| u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok());

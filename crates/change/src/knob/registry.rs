@@ -130,7 +130,8 @@ mod tests {
     ];
 
     /// Files of this directory that are shared by knobs and define none.
-    const OTHERS: [&str; 7] = ["error", "ethtool", "file", "registry", "site", "testbed", "value"];
+    const OTHERS: [&str; 8] =
+        ["napi_threads", "error", "ethtool", "file", "registry", "site", "testbed", "value"];
 
     #[test]
     #[allow(clippy::disallowed_methods)] // The test compares the folder with the slice.

@@ -1,11 +1,13 @@
 //! NAPIs: their settings, their threads, and what a write to the interface does to both.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rxlab::lab::Range;
 use rxlab_base::parse::Scheduling;
-use rxlab_base::units::Fact;
-use rxlab_change::journal::Outcome;
+use rxlab_base::units::{CpuMask, Fact};
+use rxlab_change::journal::{Disk, Outcome, Store};
 use rxlab_sys::{Action, Host};
 
 use super::Bench;
@@ -144,8 +146,7 @@ fn cpus_and_scheduling_of_napi_threads_come_back() {
     threads.iter().for_each(|(text, _)| others.set(text));
     others.transaction.take().expect("begun").keep().expect("kept");
     // A policy whose nice value takes a second step, which no setting asks for.
-    let queue = bench.model().nic(&"srv0".parse().expect("a name")).expect("there").rx[1].clone();
-    let pid = queue.napi.and_then(|napi| napi.thread).expect("threaded");
+    let pid = thread_of(&bench, 1);
     let scheduling = Scheduling { policy: 5, priority: 0, nice: 5 };
     bench.host.act(&Action::ThreadPolicy { pid, scheduling }).expect("allowed");
     assert_eq!(values(&threads), expected);
@@ -176,6 +177,167 @@ fn cpus_and_scheduling_of_napi_threads_come_back() {
         (bench.read(one[0]).as_str(), values(&threads[..2])),
         ("on", vec!["1".into(), "fifo:7".into()])
     );
+}
+
+/// Gives a thread a slice of 10 ms (since Linux 6.12). False if this kernel has none, or without Python.
+fn give_slice(bench: &Bench, pid: u32) -> bool {
+    let set = "import ctypes, platform, struct, sys\n\
+               call = {'x86_64': 314, 'aarch64': 274}[platform.machine()]\n\
+               attributes = struct.pack('IIQiIQQQ', 48, 0, 0, 0, 0, 10000000, 0, 0)\n\
+               sys.exit(ctypes.CDLL(None).syscall(call, int(sys.argv[1]), attributes, 0) != 0)";
+    let is_set = require::program("slices", "python3", "--version")
+        && Command::new("python3").args(["-c", set, &pid.to_string()]).status().is_ok_and(|s| s.success());
+    let has = is_set && slice(bench, pid).is_some_and(|slice| slice == "10000000");
+    if !has {
+        println!("skipped: threads have slices since Linux 6.12");
+    }
+    has
+}
+
+fn slice(bench: &Bench, pid: u32) -> Option<String> {
+    let text = bench.host.read_text(&format!("proc/{pid}/sched")).ok()?;
+    let line = text.lines().find(|line| line.starts_with("se.slice"))?;
+    line.rsplit(' ').next().map(str::to_owned)
+}
+
+/// The number of the thread that polls a queue.
+fn thread_of(bench: &Bench, queue: usize) -> u32 {
+    let queue = bench.model().nic(&"srv0".parse().expect("a name")).expect("there").rx[queue].clone();
+    queue.napi.and_then(|napi| napi.thread).expect("threaded")
+}
+
+/// A change of the nice value and its undo once reset the slice.
+#[test]
+fn the_slice_of_a_thread_stays() {
+    let Some((_range, bench)) = with_napis() else { return };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let pid = thread_of(&bench, 0);
+    if !give_slice(&bench, pid) {
+        return;
+    }
+    for value in ["nice:-5", "fifo:10"] {
+        let mut open = bench.begin();
+        open.set(&format!("napi_priority srv0/rx-0 = {value}"));
+        assert_eq!(open.undo(), [Outcome::Restored], "{value}");
+        assert_eq!(slice(&bench, pid).as_deref(), Some("10000000"), "{value}");
+    }
+}
+
+/// Tries to end the threads of `srv0`, and returns the errors: nothing else may have happened.
+fn refused(bench: &Bench) -> Vec<String> {
+    let mut transaction = bench.transaction();
+    let errors = ["gro srv0 = off", "threaded srv0 = off", "channels srv0 = rx 1 tx 1"].map(|text| {
+        let set = transaction.set(&bench.host, &mut bench.model(), &setting(text));
+        let error = set.expect_err(text).to_string();
+        assert!(error.starts_with(&text[..text.find(" =").expect("a setting")]), "{error}");
+        error
+    });
+    assert!(transaction.undo(&bench.host, &bench.model()).is_clean());
+    assert_eq!((bench.read("gro srv0 = on"), bench.read("threaded srv0 = on")), ("on".into(), "on".into()));
+    errors.into()
+}
+
+/// A new thread once began without the slice.
+#[test]
+fn a_thread_with_a_slice_is_not_ended() {
+    let Some((_range, bench)) = with_napis() else { return };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let pid = thread_of(&bench, 1);
+    if !give_slice(&bench, pid) {
+        return;
+    }
+    for error in refused(&bench) {
+        assert!(
+            error.contains(&format!("(process {pid}), and rxlab could not restore its slice")),
+            "{error}"
+        );
+    }
+    assert_eq!(slice(&bench, pid).as_deref(), Some("10000000"));
+}
+
+/// A control group with a thread of the kernel in it.
+struct Group {
+    directory: PathBuf,
+    pid: u32,
+}
+
+impl Group {
+    /// `None` if no group can be made.
+    fn with(pid: u32) -> Option<Self> {
+        let parents = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(Path::new);
+        let parent = parents.into_iter().find(|parent| parent.join("cgroup.procs").exists())?;
+        let directory = parent.join(format!("rxlab-test-{}-napi", std::process::id()));
+        fs::create_dir(&directory).ok()?;
+        let group = Self { directory, pid };
+        fs::write(group.directory.join("cgroup.procs"), pid.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let parent = self.directory.parent().expect("a mount");
+        let _ = fs::write(parent.join("cgroup.procs"), self.pid.to_string());
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+/// A new thread once began in the first group, with the CPUs of the other one.
+#[test]
+fn a_thread_in_a_control_group_is_not_ended() {
+    let Some((_range, bench)) = with_napis() else { return };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let pid = thread_of(&bench, 0);
+    let Some(_group) = Group::with(pid) else {
+        println!("skipped: no control group takes threads of the kernel");
+        return;
+    };
+    for error in refused(&bench) {
+        let expected = format!("(process {pid}), and rxlab could not restore its control groups");
+        assert!(error.contains(&expected), "{error}");
+    }
+}
+
+/// NAPIs of a tunnel are no queue's, and are not listed: CPUs and scheduling of their threads once were lost, with exit code 0.
+#[test]
+fn threads_of_napis_that_are_not_listed_keep_their_values() {
+    let Some(range) = range(1) else { return };
+    if let Err(error) = range.server.ip("link add rxlvx0 type vxlan id 5 dstport 4789 local 127.0.0.1") {
+        println!("skipped: {error}");
+        return;
+    }
+    range.server.ip("link set rxlvx0 up").expect("up");
+    let bench = Bench::new(host_in(&range.server));
+    bench.host.write("sys/class/net/rxlvx0/threaded", b"1").expect("written");
+    let is_thread = |pid: &u32| {
+        let name = bench.host.read_text(&format!("proc/{pid}/comm"));
+        name.is_ok_and(|name| name.starts_with("napi/rxlvx0-"))
+    };
+    let pids = bench.host.list("proc").expect("listed").into_iter().filter_map(|name| name.parse().ok());
+    let pid = pids.into_iter().find(is_thread).expect("a thread for each CPU");
+    let run_on = |cpus: &CpuMask| {
+        bench.host.act(&Action::ThreadCpus { pid, tid: pid, cpus: cpus.clone() }).expect("allowed");
+    };
+    let nice = |nice: i32| {
+        let scheduling = Scheduling { policy: 0, priority: 0, nice };
+        bench.host.act(&Action::ThreadPolicy { pid, scheduling }).expect("allowed");
+    };
+    let mut transaction = bench.transaction();
+    let mut off = || transaction.set(&bench.host, &mut bench.model(), &setting("threaded rxlvx0 = off"));
+    let online = bench.model().online();
+    if online.len() > 1 {
+        run_on(&online.first().into_iter().collect());
+        let pinned = off().expect_err("its CPUs would be lost").to_string();
+        assert!(pinned.contains("could not restore its CPUs"), "{pinned}");
+        run_on(&online);
+    }
+    nice(-7);
+    let urgent = off().expect_err("its nice value would be lost").to_string();
+    assert!(urgent.contains("could not restore its scheduling"), "{urgent}");
+    nice(0);
+    assert!(off().expect("nothing is lost").changed);
+    assert!(transaction.undo(&bench.host, &bench.model()).is_clean());
+    assert_eq!(bench.read("threaded rxlvx0 = on"), "on");
 }
 
 /// Nothing could set SCHED_DEADLINE again: what would discard it is refused, before anything is written.
@@ -358,5 +520,33 @@ fn the_value_of_all_queues_replaces_that_of_one() {
         assert_eq!(queues(), ["0", "7"], "{all}");
         open.undo();
         assert_eq!(queues(), ["0", "7"], "{all}");
+    }
+}
+
+/// Undo of the older one, the value of all, once ended with exit code 0, and that of the newer one then set what the older one had
+/// set.
+#[test]
+fn the_value_of_one_queue_is_undone_before_the_older_one_of_all() {
+    let Some((range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    let store = Store::new(Disk::new(bench.state.path()));
+    for (all, one) in [
+        ("napi_defer_hard_irqs srv0 = 1", "queue_defer_hard_irqs srv0/rx-1 = 2"),
+        ("gro_flush_timeout srv0 = 5000", "queue_gro_flush_timeout srv0/rx-1 = 7000"),
+        ("threaded srv0 = on", "queue_threaded srv0/rx-1 = off"),
+    ] {
+        let values = || [all, one].map(|text| bench.read(text));
+        let before = values();
+        for setting in [all, one] {
+            run(&["--netns", &netns, "apply", "-y", "--setting", setting]).exits(0);
+        }
+        let ids = store.open_ids().expect("listed");
+        run(&["undo", &ids[0]]).says(4, "changed the same values after");
+        run(&["undo"]).exits(0);
+        assert_eq!(values(), before, "{all}, {one}");
     }
 }

@@ -1,0 +1,266 @@
+//! Threads of NAPIs that a write ends. The kernel creates others, and not all that a thread can have is set again
+//! (`napi_affinity`, `napi_priority` of receive queues): what would be lost is refused before the write.
+
+use super::affinity::{ALL, thread_cpus};
+use super::priority::{KTHREADD, is_kernel_thread, is_thread_of};
+use super::queue_napi::is_down;
+use super::{KnobError, Result, Site};
+use rxlab_base::parse::{self, NetdevNapi, Scheduling, ThreadAttributes};
+use rxlab_base::units::CpuMask;
+use rxlab_path::model::Nic;
+use rxlab_sys::{Cause, Query};
+
+/// What a new thread has from the one that creates all threads of the kernel, and what no knob sets.
+struct Inherited {
+    /// Text of `cgroup`; `None` on a kernel without control groups, and of a thread that has ended.
+    groups: Option<String>,
+    attributes: Option<ThreadAttributes>,
+}
+
+/// Refuses a write that ends the threads of the NAPIs of an interface if one has what a new one would not have, or if that cannot
+/// be told. NAPIs without a number, as tunnels have, are found by the name that the interface had when they were created.
+pub(crate) fn check_threads(site: Site<'_>, nic: &Nic) -> Result {
+    let listed = match site.query(&Query::Napis, parse::netdev_napis, "a list of NAPIs") {
+        Err(KnobError::Unsupported { .. }) => None,
+        listed => Some(listed?),
+    };
+    let own = |napi: &&NetdevNapi| Some(napi.ifindex) == nic.ifindex;
+    let has_thread = listed.iter().flatten().filter(own).any(|napi| napi.pid.is_some());
+    let saved: Vec<u32> = nic.rx.iter().filter_map(|queue| queue.napi.as_ref()?.thread).collect();
+    if !has_thread && saved.is_empty() && !is_threaded(site, nic)? {
+        return Ok(());
+    }
+    if !is_thread_of(site, KTHREADD, 0, |name| name == "kthreadd")? {
+        return Err(site.unknown("NAPIs", "threads of the kernel are not visible from here"));
+    }
+    let new = inherited(site, KTHREADD)?;
+    for (pid, name) in named(site)? {
+        let is_saved = saved.contains(&pid);
+        if !is_saved && !is_of(site, nic, listed.as_deref(), pid, &name) {
+            continue;
+        }
+        let lost = if is_saved { None } else { lost(site, pid)? };
+        if let Some(what) = lost.map_or_else(|| not_inherited(site, pid, &new), |what| Ok(Some(what)))? {
+            let (knob, target) = (site.knob, site.target.clone());
+            return Err(KnobError::UnrestorableThread { knob, target, pid, name, what });
+        }
+    }
+    Ok(())
+}
+
+/// True if the NAPIs of an interface, as a whole, have threads.
+fn is_threaded(site: Site<'_>, nic: &Nic) -> Result<bool> {
+    match site.host.read_text(&format!("sys/class/net/{}/threaded", nic.name)) {
+        Ok(text) => Ok(text.trim() != "0"),
+        Err(error) if error.cause == Cause::Missing => Ok(false),
+        Err(error) => Err(site.unreadable(&error)),
+    }
+}
+
+/// Threads with names of NAPIs.
+fn named(site: Site<'_>) -> Result<Vec<(u32, String)>> {
+    let all = site.host.list("proc").map_err(|error| site.unreadable(&error))?;
+    let mut found = Vec::new();
+    for pid in all.iter().filter_map(|name| name.parse().ok()) {
+        let name = match site.host.read_text(&format!("proc/{pid}/comm")) {
+            Ok(text) => parse::thread_name(&text).to_owned(),
+            Err(error) if error.cause == Cause::Missing => continue,
+            Err(error) => return Err(site.unreadable(&error)),
+        };
+        // Any process can take the name.
+        if name.starts_with(PREFIX) && is_kernel_thread(site, pid, |_| true)? {
+            found.push((pid, name));
+        }
+    }
+    Ok(found)
+}
+
+/// `napi/NIC-NUMBER` (`napi_kthread_create`).
+const PREFIX: &str = "napi/";
+/// Longest name of a thread before Linux 5.17.
+const OLD_NAME: usize = 15;
+
+/// True if a thread may poll a NAPI of the interface.
+fn is_of(site: Site<'_>, nic: &Nic, listed: Option<&[NetdevNapi]>, pid: u32, name: &str) -> bool {
+    if let Some(napi) = listed.unwrap_or_default().iter().find(|napi| napi.pid == Some(pid)) {
+        return Some(napi.ifindex) == nic.ifindex;
+    }
+    let own = format!("{PREFIX}{}-", nic.name);
+    let Some(number) = name.strip_prefix(&own) else {
+        return name.len() == OLD_NAME && own.starts_with(name);
+    };
+    // One with a number is listed with the interface, which is then one of another namespace.
+    let is_elsewhere = listed.is_some() && number != "0" && !is_down(site, nic);
+    !is_elsewhere
+}
+
+/// What a thread has that a new one has not, and that is set again only for a receive queue.
+fn lost(site: Site<'_>, pid: u32) -> Result<Option<&'static str>> {
+    let Some(cpus) = thread_cpus(site, pid, pid)? else { return Err(ended(site, pid)) };
+    if !is_default(site, &cpus)? {
+        return Ok(Some("CPUs"));
+    }
+    let path = format!("proc/{pid}/stat");
+    let now = parse::scheduling(&site.read_text(&path)?)
+        .map_err(|error| KnobError::broken(&path, error, "a stat file"))?;
+    Ok((now != Scheduling { policy: 0, priority: 0, nice: 0 }).then_some("scheduling"))
+}
+
+/// True if a new thread may run on these CPUs: all but those of `nohz_full` (`HK_TYPE_KTHREAD` of kernel/sched/isolation.c).
+fn is_default(site: Site<'_>, cpus: &str) -> Result<bool> {
+    let left_out = match site.host.read_text("sys/devices/system/cpu/nohz_full") {
+        // `(null)` without any.
+        Ok(text) => text.trim().parse().unwrap_or_default(),
+        Err(error) if error.cause == Cause::Missing => CpuMask::default(),
+        Err(error) => return Err(site.unreadable(&error)),
+    };
+    let online = site.model.online();
+    let usual = online.difference(&left_out);
+    let allowed = match cpus.parse::<CpuMask>() {
+        Ok(cpus) => cpus,
+        Err(_) if cpus == ALL => online.clone(),
+        Err(error) => return Err(KnobError::broken("proc/PID/status", error, "a list of CPUs")),
+    };
+    // Those that are offline do not matter.
+    Ok(usual.difference(&allowed).is_empty() && online.intersection(&allowed).difference(&usual).is_empty())
+}
+
+fn inherited(site: Site<'_>, pid: u32) -> Result<Inherited> {
+    let groups = match site.host.read_text(&format!("proc/{pid}/cgroup")) {
+        Ok(text) => Some(text),
+        Err(error) if error.cause == Cause::Missing => None,
+        Err(error) => return Err(site.unreadable(&error)),
+    };
+    let attributes = match site.query(
+        &Query::ThreadAttributes { pid },
+        parse::thread_attributes,
+        "attributes of a thread",
+    ) {
+        Err(KnobError::Unsupported { .. }) => None,
+        attributes => Some(attributes?),
+    };
+    Ok(Inherited { groups, attributes })
+}
+
+/// What of a thread a new one does not have.
+fn not_inherited(site: Site<'_>, pid: u32, new: &Inherited) -> Result<Option<&'static str>> {
+    let now = inherited(site, pid)?;
+    Ok(match (now.attributes, new.attributes) {
+        _ if now.groups.is_none() != new.groups.is_none() => return Err(ended(site, pid)),
+        _ if now.groups != new.groups => Some("control groups"),
+        (Some(now), Some(new)) if now.resets_on_fork != new.resets_on_fork => Some("reset-on-fork flag"),
+        // Not shown under a realtime policy.
+        (Some(now), Some(new)) if now.slice.is_some() && now.slice != new.slice => Some("slice"),
+        (Some(_), Some(_)) | (None, None) => None,
+        _ => return Err(ended(site, pid)),
+    })
+}
+
+fn ended(site: Site<'_>, pid: u32) -> KnobError {
+    site.unknown("NAPIs", &format!("thread {pid} has ended meanwhile; try again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_threads;
+    use crate::knob;
+    use crate::knob::testbed::model;
+    use rxlab_base::parse::{Scheduling, attribute, one_message, with_scheduling};
+    use rxlab_sys::RecordedHost;
+
+    const DEFAULT: Scheduling = Scheduling { policy: 0, priority: 0, nice: 0 };
+    const SLICE: u64 = 1_400_000;
+
+    fn add(
+        host: RecordedHost,
+        (pid, parent, name): (u32, u32, &str),
+        scheduling: &Scheduling,
+    ) -> RecordedHost {
+        let stat = format!("{pid} ({name}) S {parent} 0{}\n", " 0".repeat(47));
+        let stat = with_scheduling(&stat, scheduling).expect("whole");
+        attributes(host, pid, 0, SLICE)
+            .with(&format!("proc/{pid}/comm"), format!("{name}\n"))
+            .with(&format!("proc/{pid}/stat"), stat)
+            .with(&format!("proc/{pid}/cgroup"), "0::/\n")
+            .with(&format!("proc/{pid}/task/{pid}/status"), "Name:\tnapi\nCpus_allowed_list:\t0-15\n")
+    }
+
+    fn attributes(host: RecordedHost, pid: u32, flags: u64, slice: u64) -> RecordedHost {
+        let path = format!("syscall/sched_getattr/{pid}");
+        host.with(&path, [flags, slice].map(u64::to_ne_bytes).concat())
+    }
+
+    /// eth0 with threads: 500 polls its first queue, 700 a NAPI without a number.
+    fn host() -> RecordedHost {
+        let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
+        let napi = one_message(&[&ids.concat()[..], &attribute(4, 500u32.to_ne_bytes())].concat());
+        let host = RecordedHost::new()
+            .with("netlink/netdev/napi-get", napi)
+            .with("sys/class/net/eth0/threaded", "1\n");
+        let host = add(host, (2, 0, "kthreadd"), &DEFAULT);
+        // What `napi_affinity` and `napi_priority` restore is not looked at.
+        let host = add(host, (500, 2, "napi/eth0-8193"), &Scheduling { nice: -7, ..DEFAULT });
+        add(host, (700, 2, "napi/eth0-0"), &DEFAULT)
+    }
+
+    fn check(host: &RecordedHost) -> Result<(), String> {
+        let (knob, target) = (knob::find("threaded").expect("a knob"), "eth0".parse().expect("a target"));
+        let mut model = model();
+        model.nics[0].ifindex = Some(4);
+        model.nics[0].rx[0].napi.as_mut().expect("polled").thread = Some(500);
+        check_threads(knob.site(host, &model, &target), &model.nics[0]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_a_new_thread_would_not_have_is_refused() {
+        assert_eq!(check(&host()), Ok(()));
+        let status = |pid: u32| format!("proc/{pid}/task/{pid}/status");
+        let pinned = "Name:\tnapi\nCpus_allowed_list:\t1\n";
+        assert_eq!(check(&host().with(&status(500), pinned)), Ok(()), "it is set again");
+        let nice = Scheduling { nice: -7, ..DEFAULT };
+        for (host, pid, what) in [
+            (host().with(&status(700), pinned), 700, "CPUs"),
+            (add(host(), (700, 2, "napi/eth0-0"), &nice), 700, "scheduling"),
+            (host().with("proc/700/cgroup", "0::/a\n"), 700, "control groups"),
+            (host().with("proc/500/cgroup", "0::/a\n"), 500, "control groups"),
+            (attributes(host(), 500, 0, 10_000_000), 500, "slice"),
+            (attributes(host(), 500, 1, SLICE), 500, "reset-on-fork flag"),
+            (host().with("sys/devices/system/cpu/nohz_full", "1\n"), 700, "CPUs"),
+        ] {
+            let name = if pid == 500 { "napi/eth0-8193" } else { "napi/eth0-0" };
+            let expected = format!(
+                "threaded eth0 would end the thread {name} (process {pid}), and rxlab could not restore its {what}; \
+                 set the default first"
+            );
+            assert_eq!(check(&host), Err(expected));
+        }
+        let realtime =
+            add(host(), (500, 2, "napi/eth0-8193"), &Scheduling { policy: 1, priority: 5, nice: 0 });
+        assert_eq!(check(&attributes(realtime, 500, 0, 0)), Ok(()), "its slice is not shown");
+    }
+
+    #[test]
+    fn threads_of_others_do_not_matter() {
+        let nice = Scheduling { nice: -7, ..DEFAULT };
+        for (parent, name, is_own) in [
+            (2, "napi/eth0-0", true),
+            (2, "napi/eth1-0", false),
+            (2, "napi/eth0.5-0", false),
+            (1, "napi/eth0-0", false),
+            // Listed nowhere here: of an interface of that name in another namespace.
+            (2, "napi/eth0-8200", false),
+        ] {
+            assert_eq!(check(&add(host(), (701, parent, name), &nice)).is_err(), is_own, "{name}");
+        }
+        let old = RecordedHost::new().with("sys/class/net/eth0/threaded", "1\n");
+        let old = add(add(old, (2, 0, "kthreadd"), &DEFAULT), (701, 2, "napi/eth0-8200"), &nice);
+        assert!(check(&old).is_err(), "this kernel lists no NAPIs");
+    }
+
+    #[test]
+    fn threads_that_are_not_visible_are_not_ended() {
+        let hidden = RecordedHost::new().with("sys/class/net/eth0/threaded", "1\n");
+        let expected = "the NAPIs of eth0 are unknown: threads of the kernel are not visible from here";
+        assert_eq!(check(&hidden), Err(expected.to_owned()));
+    }
+}
