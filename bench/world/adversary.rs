@@ -8,6 +8,8 @@ use crate::random::Random;
 /// Devices of a machine: 0 and 1 are on a bus, 2 and 3 are virtual.
 const DEVICES: u32 = 4;
 const NAMESPACES: u32 = 3;
+/// One schedule of so many has a persisted plan that grows.
+const GROWING: u64 = 64;
 
 impl Random {
     fn byte(&mut self, n: u32) -> u8 {
@@ -17,6 +19,9 @@ impl Random {
 
 pub(crate) fn generate(seed: u64) -> Schedule {
     let random = &mut Random::new(seed);
+    if seed.is_multiple_of(GROWING) {
+        return growing_plan(random);
+    }
     let mut custom: Vec<(Slot, u8)> = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();
     let mut moved = None;
     let first = match random.below(10) {
@@ -63,6 +68,27 @@ pub(crate) fn generate(seed: u64) -> Schedule {
         }
     }
     Schedule { custom, first, events }
+}
+
+/// A persisted plan that gets a value which was set after it.
+fn growing_plan(random: &mut Random) -> Schedule {
+    let (device, queue) = (random.byte(2), random.byte(2));
+    let [older, newer] = random.pick(&[
+        [Slot::Rps(device, queue), Slot::Rps(device, 1 - queue)],
+        [Slot::Rps(device, queue), Slot::Channels(device)],
+        [Slot::Rps(device, queue), Slot::Rfs(device, queue)],
+        [Slot::Entries, Slot::Budget],
+    ]);
+    let [first, set, grown] = [older, newer, newer].map(|slot| vec![(slot, random.byte(2))]);
+    let mut events = Vec::new();
+    for _ in 0..random.below(3) {
+        let act = act(random);
+        events.push(at_some_time(random, act));
+    }
+    let then = [Actor::Apply { set, confirm: 0, netns: 0 }, Actor::Restore { set: grown }];
+    // After the first command.
+    events.extend(then.map(|actor| Event { of: Counted::Any, at: 60_000, act: Move::Run(actor) }));
+    Schedule { custom: Vec::new(), first: Actor::Restore { set: first }, events }
 }
 
 /// A value of the NAPI of a queue, or of its thread.

@@ -176,8 +176,6 @@ replays! {
     threads_of_an_interface_without_an_index: r#"{"custom":[[{"QueueThreaded":[1,1]},2]],"first":{"Apply":{"set":[[{"Channels":1},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":100,"act":{"Fault":[{"Device":1},"ENOENT",3]}}]}"#;
     /// Undo names a group as it is called now, which was the name of another one.
     groups_that_exchange_their_names: r#"{"custom":[[{"Group":1},2]],"first":{"Apply":{"set":[[{"Group":0},1],[{"Group":1},0]],"confirm":2,"netns":1}},"events":[{"of":"Journal","at":16,"act":{"Group":[1,"Swap"]}}]}"#;
-    /// The older value of all queues was undone first, and then that of one queue, which had been set later.
-    value_of_all_undone_before_that_of_a_queue: r#"{"first":{"Apply":{"set":[[{"Defer":0},0]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":9000,"act":{"Run":{"Apply":{"set":[[{"QueueDefer":[0,1]},1]],"confirm":0,"netns":0}}}},{"of":"Any","at":9001,"act":{"Run":{"Undo":{"only":0,"force":false}}}}]}"#;
     /// A plan that had grown was set in the older transaction, over a value that a newer one held.
     plan_that_grows_over_a_newer_value: r#"{"first":{"Restore":{"set":[[{"Rps":[0,0]},0]]}},"events":[{"of":"Any","at":9000,"act":{"Run":{"Apply":{"set":[[{"Rps":[0,1]},0]],"confirm":0,"netns":0}}}},{"of":"Any","at":9001,"act":{"Run":{"Restore":{"set":[[{"Rps":[0,1]},1]]}}}}]}"#;
 }
