@@ -240,7 +240,7 @@ fn begin(
     let (now, applier) = {
         let state = world.state();
         let pid = state.running()?;
-        (state.clock, ProcessId { pid, start: u64::from(state.machine.boot) })
+        (state.clock, ProcessId { pid, start: u64::from(state.machine.boot), numbering: None })
     };
     let info = BeginInfo {
         root: Path::new(ROOT),

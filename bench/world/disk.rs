@@ -284,7 +284,7 @@ impl Storage for SimDisk {
         }
         if let Some(pid) = state.disk.holder.filter(|_| !state.has(Mutation::TwoHolders)) {
             let start = u64::from(state.machine.boot);
-            return Err(LockError::Held { path, holder: Some(ProcessId { pid, start }) });
+            return Err(LockError::Held { path, holder: Some(ProcessId { pid, start, numbering: None }) });
         }
         state.disk.holder = state.running();
         let by = state.running().unwrap_or(0);

@@ -87,6 +87,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/process", |bytes| {
         with(bytes, parse::allowed_cpus);
         with(bytes, parse::thread_group);
+        with(bytes, parse::process_numbers);
+        with(bytes, parse::boottime_offset_ns);
         with(bytes, parse::last_cpu);
         with(bytes, parse::is_runnable);
         with(bytes, parse::has_ended);

@@ -4,8 +4,9 @@ use serde_json::json;
 
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
-use rxlab_change::apply::{self, ConfirmError, boottime};
+use rxlab_change::apply::{self, ConfirmError};
 use rxlab_faces::report::text::command_lines;
+use rxlab_sys::boottime_ns;
 
 /// Keep a change that was applied with --confirm
 #[derive(Debug, clap::Args)]
@@ -28,7 +29,7 @@ pub(super) fn confirm(global: &Global, id: Option<&str>, late: bool) -> Result {
     let identity = machine::open(global)?.model.identity;
     let root = place::root(global)?;
     let machine = (&*root.to_string_lossy(), &identity);
-    let now = || if late { 0 } else { boottime() };
+    let now = || if late { 0 } else { boottime_ns() };
     let id = apply::confirm_in_time(&place::store(global), machine, id, now).map_err(explain)?;
     let stays = format!("transaction {id} is kept; `rxlab undo {id}` reverts it");
     let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });

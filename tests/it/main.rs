@@ -39,6 +39,7 @@ mod losses;
 mod machines;
 mod mcp;
 mod nginx;
+mod numbering;
 mod observed;
 mod packets;
 mod persist;

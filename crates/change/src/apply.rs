@@ -38,7 +38,7 @@ pub use backwards::{Backwards, UndoError, Undone, Waiting, Which, rehearse_undo,
 pub use check::{awaits, check};
 pub use commands::CommandUndo;
 pub use deadline::{ConfirmError, confirm, confirm_in_time};
-pub use deadline::{Guard, LiveWatchpost, Watchpost, boottime, hold_deadline, launch_guard};
+pub use deadline::{Guard, LiveWatchpost, Watchpost, hold_deadline, launch_guard};
 pub use drift::{Culprit, Likelihood, Suspect, in_words};
 pub use ending::{Ending, ending};
 pub use error::ApplyError;

@@ -30,6 +30,7 @@ mod limits;
 mod live;
 mod netlink;
 mod netns;
+mod numbering;
 mod open_files;
 mod overlay;
 mod process_id;
@@ -54,6 +55,7 @@ pub use limits::{lift_limits, outlast_others};
 pub use live::{LiveHost, OpenError};
 pub use netns::{Hidden, Namespace, enter_netns, lasting_netns, loopback_up, netns_path, new_netns};
 pub use netns::{in_netns, is_in_group_namespace, is_in_pid_namespace};
+pub use numbering::{Numbering, OtherNumbers, OwnNumbering, boottime_ns};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
 pub use process_id::ProcessId;
@@ -61,7 +63,7 @@ pub use query::{EthtoolGet, Query, values_in_words};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::{Notes, RecordingHost};
 pub use shell::signal_at_our_end;
-pub use signals::await_children;
+pub use signals::{await_children, outlast_signals};
 pub use thread::{
     allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns, thread_user_and_system_ticks,
 };
@@ -175,6 +177,12 @@ pub trait Host: Send + Sync {
         Ok(())
     }
 
+    /// The numbering of the processes below `proc`, which system calls share; `None` where there are only files. An error unless
+    /// that is proven: before anything is done to a process by its number, and before it is taken for gone.
+    fn numbering(&self) -> Result<Option<OwnNumbering>, OtherNumbers> {
+        Ok(None)
+    }
+
     /// The network namespace of this view; `None` below any root but `/`, where there are only files.
     fn namespace(&self) -> Option<&Namespace> {
         None
@@ -211,7 +219,7 @@ pub struct Entry {
 
 /// Operations of a [`Host`] that the implementation leaves to another one: `pass_on!([inner] read, list);` leaves them to
 /// `self.inner`. A wrapper should also pass on `inode` and `namespaces`: their defaults answer that there are none. `entries`
-/// and `find_group` go with the first, `check_view` with the second.
+/// and `find_group` go with the first, `check_view` and `numbering` with the second.
 #[macro_export]
 macro_rules! pass_on {
     ($to:tt $($operation:ident),+) => { $($crate::pass_on!(@ $operation $to);)+ };
@@ -259,6 +267,10 @@ macro_rules! pass_on {
         }
 
         fn check_view(&self) -> Result<(), $crate::OtherView> { self.$($to)+.check_view() }
+
+        fn numbering(&self) -> Result<Option<$crate::OwnNumbering>, $crate::OtherNumbers> {
+            self.$($to)+.numbering()
+        }
     };
 }
 

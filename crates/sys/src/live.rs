@@ -14,7 +14,6 @@ use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::thread::{CapabilitySet, capabilities};
-use rustix::time::ClockId;
 use thiserror::Error;
 
 use self::pinned::PinnedHost;
@@ -26,8 +25,8 @@ use super::netns::{all as all_namespaces, in_netns, inside, open_netns};
 use super::signals::held_back;
 use super::view::compare;
 use super::{
-    Action, Cause, Entry, Hidden, Host, HostError, Namespace, Operation, OtherView, Query, clock_ns,
-    is_namespaced_sysctl, shell,
+    Action, Cause, Entry, Hidden, Host, HostError, Namespace, Operation, OtherNumbers, OtherView,
+    OwnNumbering, Query, boottime_ns, is_namespaced_sysctl, shell,
 };
 
 /// Files of the network namespace of the reading thread.
@@ -377,7 +376,7 @@ impl Host for LiveHost {
     }
 
     fn now_ns(&self) -> u64 {
-        clock_ns(ClockId::Boottime)
+        boottime_ns()
     }
 
     fn inode(&self, path: &str) -> Result<u64, HostError> {
@@ -439,6 +438,10 @@ impl Host for LiveHost {
             // A sysfs of the namespace itself, or nothing but files.
             _ => Ok(()),
         }
+    }
+
+    fn numbering(&self) -> Result<Option<OwnNumbering>, OtherNumbers> {
+        self.kernel.as_ref().map(|_| OwnNumbering::get()).transpose()
     }
 
     fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {

@@ -1,4 +1,4 @@
-//! A process by its number and start time, a pair that no later process has.
+//! A process by its number and start time, a pair that no later process of its PID namespace has.
 
 #![allow(clippy::disallowed_methods)] // procfs of this machine; recordings have no processes to end.
 
@@ -7,25 +7,31 @@ use std::os::unix::fs::MetadataExt;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Numbering, OwnNumbering};
 use rxlab_base::parse;
 
 /// A process of this boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
     pub pid: u32,
-    /// Its start, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    /// Its start, in clock ticks since boot (field 22 of `/proc/PID/stat`), as the initial time namespace has it.
     pub start: u64,
+    /// The namespaces that both depend on; `None` in files of earlier versions and in recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbering: Option<Numbering>,
 }
 
 impl ProcessId {
-    /// This process; `None` if procfs is not mounted.
+    /// This process; `None` if its own procfs is not mounted.
     pub fn own() -> Option<Self> {
         Self::of(std::process::id())
     }
 
-    /// The process that has this number now; `None` if there is none, or procfs is not mounted.
+    /// The process that has this number now; `None` if there is none, or if system calls have other numbers than `/proc`.
     pub fn of(pid: u32) -> Option<Self> {
-        Some(Self { pid, start: parse::process_stat(&stat(pid).ok()?).ok()?.began_ticks })
+        let own = OwnNumbering::get().ok()?;
+        let began = parse::process_stat(&stat(pid).ok()?).ok()?.began_ticks;
+        Some(Self { pid, start: own.start(began), numbering: Some(own.numbering) })
     }
 
     /// Its command name, which it chooses itself, at most 15 bytes, and the user it runs as; `None` once it has ended.
@@ -38,11 +44,14 @@ impl ProcessId {
     }
 
     /// True if it runs or is stopped. A zombie is not alive; a process whose state cannot be read is taken
-    /// to be alive.
+    /// to be alive, and so is one of another or an unknown PID namespace.
     pub fn is_alive(self) -> bool {
+        let own = OwnNumbering::get().ok().filter(|own| self.numbering == Some(own.numbering));
+        let Some(own) = own else { return true };
         match stat(self.pid) {
             Ok(stat) => {
-                let is_it = parse::process_stat(&stat).is_ok_and(|found| found.began_ticks == self.start);
+                let began = parse::process_stat(&stat).map(|found| found.began_ticks);
+                let is_it = began.is_ok_and(|began| own.start(began) == self.start);
                 is_it && !parse::has_ended(&stat)
             }
             Err(error) => error.kind() != io::ErrorKind::NotFound,
@@ -57,12 +66,17 @@ fn stat(pid: u32) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::ProcessId;
+    use super::{Numbering, ProcessId};
 
     #[test]
     fn a_process_ends_once() {
         let own = ProcessId::own().expect("procfs is mounted");
         assert!(own.is_alive());
-        assert!(!ProcessId { start: own.start + 1, ..own }.is_alive(), "another one had the number");
+        let other = ProcessId { start: own.start + 1, ..own };
+        assert!(!other.is_alive(), "another one had the number");
+        // By the numbers of another namespace, or of one that is not known, no process has ended.
+        for numbering in [None, Some(Numbering { pid_namespace: 1, rest_ns: 0 })] {
+            assert!(ProcessId { numbering, ..other }.is_alive(), "{numbering:?}");
+        }
     }
 }

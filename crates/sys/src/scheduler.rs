@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 
+use super::numbering::OwnNumbering;
 use super::socket::last_error;
 use rxlab_base::parse::Scheduling;
 use rxlab_base::units::CpuMask;
@@ -66,7 +67,9 @@ pub(super) fn attributes(tid: u32) -> Result<Vec<u8>, Errno> {
     }
 }
 
+/// A thread of `/proc` for a system call. EXDEV: its number may be another thread's there.
 fn thread(tid: u32) -> Result<Pid, Errno> {
+    OwnNumbering::get().map_err(|_| Errno::XDEV)?;
     // 0 would be the calling thread.
     i32::try_from(tid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::commands::answer::{Event, discard_earlier, next_event};
 use crate::commands::{Global, confirm, leftovers, output, place, progress, undo};
 use crate::error::{CommandError, Kind, Result};
-use rxlab_change::apply::boottime;
 use rxlab_change::journal::Store;
+use rxlab_sys::boottime_ns;
 
 /// Interval between updates of the bar and reads of the journal.
 const TICK: Duration = Duration::from_millis(250);
@@ -63,7 +63,7 @@ pub(super) fn run(
 fn left(store: &Store, id: &str) -> Result<Option<Duration>> {
     let history = store.load(id)?;
     let deadline = history.and_then(|history| history.pending_deadline());
-    let left = deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(boottime())));
+    let left = deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(boottime_ns())));
     Ok(left.filter(|left| !left.is_zero()))
 }
 

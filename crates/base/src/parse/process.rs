@@ -66,6 +66,29 @@ pub fn thread_group(text: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
+/// Numbers of a process in `/proc/self/status`: that of the PID namespace of the procfs, and those of the namespaces inside it
+/// that the process is in (`NSpid`). Without PID namespaces in the kernel, its only one (`Pid`).
+pub fn process_numbers(text: &str) -> Vec<u32> {
+    let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    let numbers = line("NSpid:").or_else(|| line("Pid:")).unwrap_or_default();
+    numbers.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+/// Nanoseconds that a time namespace adds to CLOCK_BOOTTIME: the line `boottime` of `/proc/PID/timens_offsets`, seconds and
+/// nanoseconds (time_namespaces(7)).
+pub fn boottime_offset_ns(text: &str) -> Result<i64, ParseError> {
+    let mut lines = (1..).zip(text.lines());
+    let (number, offset) = lines
+        .find_map(|(number, line)| Some((number, line.strip_prefix("boottime")?)))
+        .ok_or_else(|| ParseError::at(text.lines().count(), "no line boottime"))?;
+    let parsed = || {
+        let (seconds, nanoseconds) = offset.trim().split_once(' ')?;
+        let seconds = seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)?;
+        seconds.checked_add(nanoseconds.trim().parse().ok()?)
+    };
+    parsed().ok_or_else(|| ParseError::at(number, "invalid offset"))
+}
+
 /// The CPU that a thread last ran on.
 pub fn last_cpu(text: &str) -> Result<CpuId, ParseError> {
     let cpu = Stat::parse(text)?.counter(LAST_CPU)?;
@@ -199,8 +222,9 @@ mod tests {
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     use super::{
-        Scheduling, ThreadAttributes, allowed_cpus, children, is_runnable, last_cpu, parent, process_stat,
-        scheduling, thread_attributes, with_allowed_cpus, with_scheduling,
+        Scheduling, ThreadAttributes, allowed_cpus, boottime_offset_ns, children, is_runnable, last_cpu,
+        parent, process_numbers, process_stat, scheduling, thread_attributes, with_allowed_cpus,
+        with_scheduling,
     };
     use crate::units::{CpuId, CpuMask};
 
@@ -214,6 +238,10 @@ mod tests {
         let status = "Name:\tnginx\nCpus_allowed:\t0d\nCpus_allowed_list:\t0,2-3\nMems_allowed_list:\t0\n";
         assert_eq!(allowed_cpus(status).map(|cpus| cpus.to_string()), Ok("0,2-3".to_owned()));
         assert_eq!(children("3 4 17 "), Ok(vec![3, 4, 17]));
+        assert_eq!(process_numbers("Name:\tx\nPid:\t812\nNSpid:\t812\t4\n"), [812, 4]);
+        assert_eq!(process_numbers("Name:\tx\nPid:\t812\n"), [812]);
+        let offsets = "monotonic           0         0\nboottime       -70000 500000000\n";
+        assert_eq!(boottime_offset_ns(offsets), Ok(-69_999_500_000_000));
         let stat = process_stat(&STAT.replace(" 0 0 0 0 20 ", " 7 8 0 0 20 ")).expect("valid");
         assert_eq!((stat.command.as_str(), stat.cpu_ticks, stat.began_ticks), ("a) S 1 (b", 15, 1));
         assert_eq!((stat.threads, stat.of_kernel), (1, false));
@@ -238,6 +266,12 @@ mod tests {
         assert_eq!(allowed_cpus("Name:\tx\nCpus_allowed_list:\tx\n").expect_err("bad").line, 2);
         assert!(allowed_cpus("Name:\tx\n").is_err());
         assert!(last_cpu("812 (a) S 1 2 3").is_err());
+        assert!(process_numbers("Name:\tx\n").is_empty());
+        for offsets in
+            ["monotonic 0 0\n", "boottime 1\n", "boottime 1 2 3\n", "boottime 9999999999999999 0\n"]
+        {
+            assert!(boottime_offset_ns(offsets).is_err(), "{offsets}");
+        }
         assert!(is_runnable("812 (a)").is_err() && is_runnable("812 (a) Run 1").is_err());
         assert!(children("3 -4").is_err() && children("99999999999").is_err());
         assert!(last_cpu(&STAT.replace(" 17 5 ", " 17 -1 ")).is_err());

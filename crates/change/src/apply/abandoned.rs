@@ -58,7 +58,7 @@ mod tests {
     use crate::knob::testbed::model;
     use rxlab_sys::{Host, ProcessId, RecordedHost};
 
-    const APPLIER: ProcessId = ProcessId { pid: 7, start: 9 };
+    const APPLIER: ProcessId = ProcessId { pid: 7, start: 9, numbering: None };
 
     struct Scene {
         _state: tempfile::TempDir,

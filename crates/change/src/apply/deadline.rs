@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use rustix::time::ClockId;
 use thiserror::Error;
 
 use super::backwards::undo_one;
@@ -24,7 +23,7 @@ use super::caught::caught;
 use super::{Transaction, UndoOptions};
 use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store, lock_holder};
 use rxlab_path::model::Identity;
-use rxlab_sys::{Host, LiveHost, OpenError, ProcessId, clock_ns, lift_limits};
+use rxlab_sys::{Host, LiveHost, OpenError, OwnNumbering, ProcessId, boottime_ns, lift_limits};
 
 /// Polling interval of the journal while the guard waits.
 const LOOK: Duration = Duration::from_millis(200);
@@ -45,11 +44,6 @@ const STAND: Duration = Duration::from_secs(10);
 
 /// Printed by the guard on its standard output once it is ready.
 const READY: &str = "ready";
-
-/// CLOCK_BOOTTIME in nanoseconds: monotonic, also counting sleep, and the same for every process.
-pub fn boottime() -> u64 {
-    clock_ns(ClockId::Boottime)
-}
 
 /// A running guard. Dropping this does not stop it.
 #[derive(Debug)]
@@ -94,7 +88,7 @@ pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
 
 /// The environment of a guard outside the journal. Tests simulate it.
 pub trait Watchpost {
-    /// CLOCK_BOOTTIME in nanoseconds: it counts time in suspend.
+    /// Nanoseconds since boot (see [`boottime_ns`]).
     fn now(&self) -> u64;
 
     fn sleep(&self, pause: Duration);
@@ -189,7 +183,7 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     }
 }
 
-/// Returns the reason to revert a transaction at `now_ns` of CLOCK_BOOTTIME: its deadline has passed, or its
+/// Returns the reason to revert a transaction at `now_ns` since boot: its deadline has passed, or its
 /// process died before setting everything. `None` while it may stay.
 pub(super) fn lapse(
     history: &History,
@@ -258,7 +252,7 @@ pub struct LiveWatchpost {
 
 impl Watchpost for LiveWatchpost {
     fn now(&self) -> u64 {
-        boottime()
+        boottime_ns()
     }
 
     fn sleep(&self, pause: Duration) {
@@ -288,8 +282,9 @@ impl Watchpost for LiveWatchpost {
 }
 
 /// Kills the holder if it still has the lock. The process is opened first, so that no other process with the same pid
-/// is hit.
+/// is hit. Nothing is killed by the number of another PID namespace.
 fn kill_holder(path: &Path, holder: ProcessId) -> io::Result<()> {
+    OwnNumbering::get().map_err(io::Error::other)?;
     let pid = Pid::from_raw(holder.pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
     if lock_holder(path) == Some(holder) {
@@ -327,7 +322,7 @@ pub fn confirm(store: &Store, machine: (&str, &Identity), id: Option<&str>) -> R
     confirm_in_time(store, machine, id, || 0)
 }
 
-/// [`confirm`], unless its deadline has passed: `now` is the time on CLOCK_BOOTTIME in nanoseconds.
+/// [`confirm`], unless its deadline has passed: `now` is the time since boot in nanoseconds.
 pub fn confirm_in_time(
     store: &Store,
     (root, identity): (&str, &Identity),

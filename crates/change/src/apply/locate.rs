@@ -116,15 +116,7 @@ pub(super) fn locate(
         };
     };
     if touched.target.nic().is_none() {
-        return match process_of(host, &touched.target) {
-            Ok(Some(now)) if now == *device => Place::Here(touched.target.clone()),
-            // A container sees only its own processes.
-            Ok(_) => match host.namespaces() {
-                Ok(_) => Place::Gone,
-                Err(hidden) => Place::Unknown(hidden.to_string()),
-            },
-            Err(error) => Place::Unknown(error.to_string()),
-        };
+        return process(host, &touched.target, device);
     }
     let is_home = begin.is_none_or(|begin| match (begin.namespace(), host.namespace()) {
         (Some(then), Some(now)) => then.is_same(now),
@@ -150,6 +142,33 @@ pub(super) fn locate(
         Ok(Some((host, model, name))) => Place::There(host, model, touched.target.of_nic(&name)),
         Ok(None) => Place::Gone,
         Err(hidden) => Place::Unknown(hidden.to_string()),
+    }
+}
+
+/// [`locate`] for a process.
+fn process(host: &dyn Host, target: &Target, device: &DeviceAddress) -> Place {
+    let here = match host.numbering() {
+        Ok(own) => own.map(|own| own.numbering.to_string()),
+        Err(other) => return Place::Unknown(other.to_string()),
+    };
+    match process_of(host, target) {
+        Ok(Some(now)) if now.is_same(device) => return Place::Here(target.clone()),
+        Ok(_) => {}
+        Err(error) => return Place::Unknown(error.to_string()),
+    }
+    // By numbers or start times of other namespaces, no process is gone.
+    match (device.numbering(), here) {
+        (None, Some(_)) => {
+            Place::Unknown("written by an earlier version, which did not record its PID namespace".to_owned())
+        }
+        (Some(then), Some(here)) if then != here => Place::Unknown(format!(
+            "its number and start are of other namespaces (PID namespace {then}, here {here}): run `rxlab undo` there, or give it up with --forget once it has ended"
+        )),
+        // A container sees only its own processes.
+        _ => match host.namespaces() {
+            Ok(_) => Place::Gone,
+            Err(hidden) => Place::Unknown(hidden.to_string()),
+        },
     }
 }
 
@@ -303,7 +322,8 @@ fn is_alike(one: &DeviceAddress, other: &DeviceAddress) -> bool {
 /// process.
 pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&DeviceAddress>) -> bool {
     if matches!(target, Target::Process(_)) {
-        return process_of(host, target).is_ok_and(|now| now.is_some() && now.as_ref() != device);
+        let now = process_of(host, target).ok().flatten();
+        return now.is_some_and(|now| !device.is_some_and(|device| now.is_same(device)));
     }
     let (Some(nic), Some(address)) = (target.nic(), device) else { return false };
     let Ok(path) = host.link(&format!("{INTERFACES}/{nic}")) else { return false };

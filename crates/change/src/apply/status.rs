@@ -183,7 +183,7 @@ pub fn status(
     })
 }
 
-/// State of an open transaction at `now_ns` of CLOCK_BOOTTIME.
+/// State of an open transaction at `now_ns` since boot.
 pub fn state(history: &History, now_ns: u64) -> State {
     let seconds_left = |deadline: u64| (deadline as f64 - now_ns as f64) / 1e9;
     let undo_failed = history.pending_command().is_some_and(|command| command.failure.is_some());

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::ApplyError;
 use super::caught::caught;
 use super::check::knob_of;
-use super::deadline::{boottime, nanoseconds};
+use super::deadline::nanoseconds;
 use super::displaced;
 use super::environment::environment;
 use super::locate::{in_one, is_another, object_id, object_of};
@@ -26,7 +26,7 @@ use crate::knob::Knob;
 use rxlab_base::units::rfc3339;
 use rxlab_path::model::{Identity, Model};
 use rxlab_setting::{Setting, Target};
-use rxlab_sys::{Host, Namespace, ProcessId};
+use rxlab_sys::{Host, Namespace, ProcessId, boottime_ns};
 
 /// Contents of the first line of the journal.
 pub struct BeginInfo<'a> {
@@ -108,7 +108,7 @@ impl Transaction {
     /// Takes the lock, archives transactions of other boots, and begins. Refused while an earlier change
     /// is waiting for confirmation: undoing that one underneath this one would mix them up.
     pub fn begin(store: &Store, info: BeginInfo<'_>) -> Result<Self, ApplyError> {
-        Self::begin_at(store, info, boottime())
+        Self::begin_at(store, info, boottime_ns())
     }
 
     /// [`Transaction::begin`] at `now_ns` of CLOCK_BOOTTIME, which a simulated machine provides.
@@ -467,8 +467,9 @@ fn is_still_named(host: &dyn Host, target: &Target, object: &Object, knob: &str)
 fn is_still_it(host: &dyn Host, model: &Model, target: &Target, object: &Object) -> bool {
     let Object { ids, group, device } = object_of(host, model, target);
     // A process has only its start.
-    let is_other_process = matches!(target, Target::Process(_)) && device != object.device;
-    (ids, group) == (object.ids, object.group) && !is_other_process
+    let is_same_process = || device.zip(object.device.as_ref()).is_some_and(|(now, then)| now.is_same(then));
+    let is_it = !matches!(target, Target::Process(_)) || is_same_process();
+    (ids, group) == (object.ids, object.group) && is_it
 }
 
 /// The error of a value that was not set in place of `before`.

@@ -97,7 +97,7 @@ pub struct Begin {
     pub started: String,
     /// Author and purpose, in one line; for people only.
     pub what: String,
-    /// CLOCK_BOOTTIME, in nanoseconds, at which it is undone unless confirmed.
+    /// Nanoseconds since boot (see [`rxlab_sys::boottime_ns`]), at which it is undone unless confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<u64>,
     /// Receive work before the transaction; `None` if the plan does not state it.
@@ -250,7 +250,10 @@ impl Object {
         if let (Some(mine), Some(theirs)) = (self.group, other.group) {
             return mine.is_same(theirs);
         }
-        let by_address = || self.device == other.device;
+        let by_address = || match (&self.device, &other.device) {
+            (Some(mine), Some(theirs)) => mine.is_same(theirs),
+            (mine, theirs) => mine == theirs,
+        };
         match (self.ids, other.ids) {
             (Some(mine), Some(theirs)) if mine.interface == theirs.interface => true,
             (Some(_), Some(_)) => {

@@ -9,7 +9,7 @@ use thiserror::Error;
 use rxlab_base::error::Kind;
 use rxlab_base::units::{CpuMask, NicName, QueueId};
 use rxlab_setting::Target;
-use rxlab_sys::values_in_words;
+use rxlab_sys::{OtherNumbers, values_in_words};
 
 /// Errnos and what they mean for a knob.
 pub(super) type Meanings = &'static [(Errno, &'static str)];
@@ -151,6 +151,9 @@ pub enum KnobError {
         /// Meaning of the denial there; empty, or begins with a separator.
         meaning: &'static str,
     },
+    /// The number of a process or thread may be another one's for the system call that would set the value.
+    #[error(transparent)]
+    Numbers(OtherNumbers),
     /// The file system is mounted read-only, as /sys in most containers: no permission helps.
     #[error("cannot write /{path}: read-only file system (EROFS): run rxlab where it is mounted read-write")]
     ReadOnly {
@@ -229,6 +232,7 @@ impl KnobError {
             | KnobError::UnrestorableThread { .. }
             | KnobError::NotRecorded { .. }
             | KnobError::Denied { .. }
+            | KnobError::Numbers(_)
             | KnobError::ReadOnly { .. } => Kind::Denied,
             KnobError::Refused { .. }
             | KnobError::Broken { .. }

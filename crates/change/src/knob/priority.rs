@@ -50,9 +50,12 @@ impl Priority {
     fn thread(&self, site: Site<'_>) -> Result<u32> {
         self.known(site)?;
         match (self.of, site.target) {
-            (Of::Ksoftirqd, Target::Cpu(cpu)) => ksoftirqd(site, *cpu)?.ok_or_else(|| {
-                site.not_there("its ksoftirqd is not visible (from within a container it is not)")
-            }),
+            (Of::Ksoftirqd, Target::Cpu(cpu)) => {
+                site.numbered()?;
+                ksoftirqd(site, *cpu)?.ok_or_else(|| {
+                    site.not_there("its ksoftirqd is not visible (from within a container it is not)")
+                })
+            }
             _ => napi_thread(site),
         }
     }
@@ -64,6 +67,7 @@ pub(super) fn napi_thread(site: Site<'_>) -> Result<u32> {
         let nic = site.target.nic().map(|nic| format!(" {nic}")).unwrap_or_default();
         return Err(site.not_there(format!("its NAPI has no thread; `threaded{nic} = on` creates one")));
     };
+    site.numbered()?;
     // The kernel's number, which within a container is another process. A thread that has ended meanwhile is not listed the
     // next time.
     if !is_kernel_thread(site, pid, |name| name.starts_with("napi/"))? {

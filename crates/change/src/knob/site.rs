@@ -201,6 +201,11 @@ impl Site<'_> {
         }
     }
 
+    /// An error unless system calls have the process numbers of `/proc`.
+    pub(super) fn numbered(self) -> Result {
+        self.host.numbering().map(drop).map_err(KnobError::Numbers)
+    }
+
     pub(super) fn not_there(self, why: impl Into<String>) -> KnobError {
         KnobError::NotThere { target: self.target.clone(), why: why.into() }
     }

@@ -16,6 +16,7 @@ use crate::sample::{
 };
 use rxlab_base::parse::Xdp;
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId, find_by_name};
+use rxlab_sys::ProcessId;
 
 /// A machine's receive path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -179,7 +180,7 @@ fn in_use(below: Vec<&Nic>) -> Vec<&Nic> {
 
 /// A device identity that survives renames and reboots: `pci:0000:00:03.0`, with `/port-1` and so on for
 /// further ports of one function, or `virtual:veth0` without a bus address. Unique among the interfaces of a
-/// machine. `process:812@5137` is a process by its number and its start.
+/// machine. `process:812@5137/4026531836` is a process by its number, its start and the PID namespace of the number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -187,9 +188,28 @@ pub struct DeviceAddress(pub String);
 
 impl DeviceAddress {
     /// Identity of a process: its number may be reused in the same boot, but not with the same start (in
-    /// clock ticks since boot).
-    pub fn of_process(pid: u32, start: u64) -> Self {
-        Self(format!("process:{pid}@{start}"))
+    /// clock ticks since boot). Without a numbering, as in recordings, it is `process:812@5137`.
+    pub fn of_process(process: ProcessId) -> Self {
+        let ProcessId { pid, start, numbering } = process;
+        let numbering = numbering.map_or_else(String::new, |numbering| format!("/{numbering}"));
+        Self(format!("process:{pid}@{start}{numbering}"))
+    }
+
+    /// The namespaces that the number and the start of a process depend on, as [`Numbering`] prints them; `None` for other
+    /// devices, in recordings, and in files of earlier versions.
+    pub fn numbering(&self) -> Option<&str> {
+        self.0.strip_prefix("process:")?.split_once('/').map(|(_, numbering)| numbering)
+    }
+
+    /// True if both are one device. A process in a file of an earlier version has no numbering: its number and start
+    /// decide.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let process = |address: &'_ Self| {
+            let process = address.0.strip_prefix("process:")?;
+            Some(process.split_once('/').map_or(process, |(process, _)| process).to_owned())
+        };
+        let lacks_numbering = self.numbering().is_none() || other.numbering().is_none();
+        self == other || (lacks_numbering && process(self).is_some_and(|own| process(other) == Some(own)))
     }
 
     /// True for an interface without hardware, whose values are lost when it is removed.

@@ -87,6 +87,7 @@ const MEANINGS: Meanings = &[
 
 /// The threads, the main one first.
 fn tids(site: Site<'_>, pid: u32) -> Result<Vec<u32>> {
+    site.numbered()?;
     let names = site.host.list(&format!("proc/{pid}/task")).map_err(|error| match error.cause {
         Cause::Missing => gone(site),
         _ => site.unreadable(&error),
@@ -96,10 +97,12 @@ fn tids(site: Site<'_>, pid: u32) -> Result<Vec<u32>> {
     Ok(tids)
 }
 
-/// Start of a thread in clock ticks since boot; `None` if it cannot be read, as after its end.
+/// Start of a thread in clock ticks since boot, as the initial time namespace has it; `None` if it cannot be read, as after
+/// its end.
 fn start(site: Site<'_>, pid: u32, tid: u32) -> Option<u64> {
     let stat = site.host.read_text(&format!("proc/{pid}/task/{tid}/stat")).ok()?;
-    parse::process_stat(&stat).ok().map(|stat| stat.began_ticks)
+    let began = parse::process_stat(&stat).ok()?.began_ticks;
+    Some(site.host.numbering().ok()?.map_or(began, |own| own.start(began)))
 }
 
 /// CPUs that a thread may run on; `None` if it has ended.
