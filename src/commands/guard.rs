@@ -9,7 +9,7 @@ use super::{Global, output, place};
 use crate::error::{CommandError, Result};
 use rxlab_change::apply::{LiveWatchpost, hold_deadline};
 use rxlab_change::journal::History;
-use rxlab_sys::{lift_limits, outlast_others};
+use rxlab_sys::{lift_limits, outlast_others, outlast_signals};
 
 /// Revert a transaction at its deadline unless it is confirmed
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result {
     // The limits of the shell that started it may be those that the change is reverted for.
     lift_limits();
     outlast_others();
+    outlast_signals();
     let stop = Arc::new(AtomicBool::new(false));
     let root = place::root(global)?;
     let stood = stand(global, &args.id, &stop);
@@ -50,8 +51,6 @@ pub(crate) fn run(global: &Global, args: Args) -> Result {
 fn stand(global: &Global, id: &str, stop: &Arc<AtomicBool>) -> Result<History> {
     // Fails only for the leader of a process group, which is independent already.
     let _ = rustix::process::setsid();
-    let ignored = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGHUP, ignored)?;
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(stop))?;
     let history = place::store(global).load(id)?;
     let history =

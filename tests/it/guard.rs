@@ -9,7 +9,7 @@ use rxlab_change::apply::{BeginInfo, Transaction};
 use rxlab_change::journal::{Disk, Storage};
 use rxlab_sys::ProcessId;
 
-use crate::process::{Ended, Running, copy_program, wait_for};
+use crate::process::{Ended, Running, copy_program, guards, wait_for};
 use crate::settings::setting;
 use crate::tree::{Tree, model};
 
@@ -110,6 +110,27 @@ fn a_terminated_guard_restores_the_change() {
     guard.signal(Signal::TERM);
     guard.output().exits(0);
     assert_eq!(tree.rps("eth0", 0), "0");
+}
+
+/// Signals that a script, a shell or a timer sends once ended the guard, and the change stayed.
+#[test]
+fn a_guard_outlasts_every_signal_that_it_may() {
+    let tree = Tree::new();
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "3s"]).exits(0);
+    let guard = guards(&tree.state())[0].as_raw_nonzero().to_string();
+    // KILL, STOP, and TERM, which it answers; CONT would hide one that stops it.
+    let spared = [9, 15, 18, 19];
+    let script = "for signal; do kill -$signal $GUARD; done";
+    let mut kill = std::process::Command::new("bash");
+    kill.args(["-euc", script, "bash"]).env("GUARD", &guard);
+    // 32 and 33 are glibc's, and musl has 34 too.
+    let signals = (1..=64).filter(|signal| !spared.contains(signal) && !(32..=34).contains(signal));
+    kill.args(signals.map(|signal: u32| signal.to_string())).exits(0);
+    let state = std::fs::read_to_string(format!("/proc/{guard}/stat")).expect("it runs");
+    assert!(state.contains(") S ") || state.contains(") R "), "{state}");
+    assert_eq!(tree.rps("eth0", 0), "c", "before the deadline");
+    wait_for("the deadline", || tree.rps("eth0", 0) == "0");
+    wait_for("its end", || guards(&tree.state()).is_empty());
 }
 
 /// The program's file disappears between its start and that of the guard: no guard, so no write.

@@ -1,4 +1,5 @@
-//! Signals that a process inherits or that wait. Unsafe code: signal(2) and sigprocmask(2), which rustix does not have.
+//! Signals that a process inherits, that wait, or that do nothing. Unsafe code: signal(2), sigaction(2) and sigprocmask(2),
+//! which rustix does not have.
 //!
 //! Signals wait while the kernel carries out a change.
 //! A signal that ends the process interrupts the kernel too: it gets no thread for a NAPI (`kthread_create_on_node` waits
@@ -13,6 +14,30 @@ use std::mem::MaybeUninit;
 pub fn await_children() {
     // SAFETY: no handler is installed. Fails only for a signal that does not exist.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// Keeps signals from ending or stopping this process, but not the programs that it starts. SIGKILL and SIGSTOP still do, and a
+/// fault of its own. Handlers that do something have to be set afterwards.
+pub fn outlast_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let no_operation: extern "C" fn(libc::c_int) = nothing;
+    for signal in 1..=libc::SIGRTMAX() {
+        let handler = match signal {
+            libc::SIGCHLD | libc::SIGCONT | libc::SIGURG | libc::SIGWINCH => continue,
+            // A handler would return to the fault. The kernel ends a process that ignores its own faults.
+            libc::SIGILL | libc::SIGTRAP | libc::SIGBUS | libc::SIGFPE | libc::SIGSEGV | libc::SIGSYS => {
+                libc::SIG_IGN
+            }
+            _ => no_operation as libc::sighandler_t,
+        };
+        // SAFETY: the handler does nothing. Fails only for signals that cannot have one, and those of libc.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
 }
 
 /// The signals that were blocked before.
