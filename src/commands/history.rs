@@ -6,7 +6,7 @@ use super::trial::list;
 use super::{Global, machine, output, place};
 use crate::error::Result;
 use rxlab_change::apply::{self, Ending, State};
-use rxlab_change::journal::Entry;
+use rxlab_change::journal::{Entry, Store};
 use rxlab_faces::report::printed::{HistoryReport, Standing, TransactionRow};
 use rxlab_faces::report::status;
 use rxlab_faces::report::text::{Cell, Table, left, wrapping};
@@ -18,9 +18,10 @@ pub struct Args {}
 
 pub(super) fn run(global: &Global, _: &Args) -> Result {
     let (own, identity) = machine::own(global)?;
-    let entries = place::store(global).all()?;
+    let store = place::store(global);
+    let entries = store.all()?.into_iter();
     let rows: Vec<TransactionRow> =
-        entries.into_iter().map(|entry| row(entry, own.now_ns(), &identity.boot_id)).collect();
+        entries.map(|entry| row(&store, entry, own.now_ns(), &identity.boot_id)).collect();
     let trials = list::listed(global)?;
     if global.json {
         return output::json(&HistoryReport::new(&rows, &list::rows(&trials)));
@@ -41,7 +42,7 @@ pub(super) fn run(global: &Global, _: &Args) -> Result {
     Ok(())
 }
 
-fn row(entry: Entry, now_ns: u64, boot_id: &str) -> TransactionRow {
+fn row(store: &Store, entry: Entry, now_ns: u64, boot_id: &str) -> TransactionRow {
     let Entry { id, is_open, history } = entry;
     let begin = history.as_ref().ok().and_then(|history| history.begin());
     let (started, what) =
@@ -51,7 +52,8 @@ fn row(entry: Entry, now_ns: u64, boot_id: &str) -> TransactionRow {
         Err(why) => Standing::Unreadable(why.clone()),
         // The next change archives transactions of an earlier boot.
         Ok(history) if is_open && is_present && !history.is_closed() => {
-            Standing::Open(apply::state(history, now_ns))
+            let state = apply::state(history, now_ns);
+            Standing::Open(if store.has_lost_guard(&id) { state.without_guard() } else { state })
         }
         Ok(history) => Standing::Ended(apply::ending(history, boot_id)),
     };

@@ -21,8 +21,8 @@ use rxlab_trial::schedule::Scheduled;
 
 /// Show what is applied, what drifted and who probably did it, and the time left to a deadline
 ///
-/// Exit code 1 when a value is no longer what was set, a transaction is unfinished, overdue or unreadable, or a scheduled
-/// checkpoint was missed or failed.
+/// Exit code 1 when a value is no longer what was set, a transaction is unfinished, overdue, without its guard or unreadable,
+/// or a scheduled checkpoint was missed or failed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -114,16 +114,25 @@ pub(super) fn of_machine(global: &Global) -> Result<Standing> {
         empty if empty.is_empty() => machine::open(global)?.model.identity.boot_id,
         boot_id => boot_id,
     };
-    let Open { transactions: open, mut unreadable } = place::store(global).open(&root, &boot_id)?;
+    let store = place::store(global);
+    let Open { transactions: open, mut unreadable } = store.open(&root, &boot_id)?;
     let mut all = Vec::new();
     for (index, (id, history)) in open.iter().enumerate() {
         let Some(begin) = history.begin() else { continue };
         match place::of_transaction(global, begin) {
-            Ok((host, model)) => all.extend(apply::status(history, &open[index + 1..], &*host, &model)),
+            Ok((host, model)) => {
+                let status = apply::status(history, &open[index + 1..], &*host, &model);
+                all.extend(status.map(|mut status| {
+                    if store.has_lost_guard(id) {
+                        status.state = status.state.without_guard();
+                    }
+                    status
+                }));
+            }
             // The others are still shown.
             Err(error) => unreadable.push(Unreadable {
                 id: id.clone(),
-                path: place::store(global).path(id),
+                path: store.path(id),
                 why: error.message,
                 readable: None,
             }),

@@ -312,6 +312,27 @@ fn the_notice_says_what_was_done_with_each_value() {
     scene.rxlab(&["status"]).exits(0);
 }
 
+/// Until the deadline, `status` once said that the change reverts by itself.
+#[test]
+fn a_change_without_its_guard_is_a_finding() {
+    let Some(scene) = Scene::new() else { return };
+    scene.apply(&["--confirm", "60s"]).exits(0);
+    let waits = || scene.rxlab(&["status"]).says(0, " s unless you run `rxlab confirm`");
+    // A command that looks does not hide the guard from the next one.
+    waits();
+    waits();
+    kill_process(guards(scene.state.path())[0], Signal::KILL).expect("killed");
+    wait_for("its end", || guards(scene.state.path()).is_empty());
+    let text = one_line(&scene.rxlab(&["status"]).exits(1));
+    assert!(text.contains("not confirmed, and no guard is running to revert it: run `rxlab undo`"), "{text}");
+    scene.rxlab(&["history"]).says(0, "guard is running to");
+    scene.rxlab(&["undo"]).exits(0);
+    assert_eq!(scene.mask(), "0");
+    let left = std::fs::read_dir(scene.path("run")).expect("listed").flatten();
+    let left: Vec<_> = left.map(|file| file.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("guard-")), "{left:?}");
+}
+
 /// `confirm` once said "is kept" long after the deadline that a killed guard did not keep.
 #[test]
 fn a_late_confirmation_is_refused_unless_asked_for() {

@@ -10,7 +10,7 @@ use rxlab_base::parse;
 use rxlab_sys::Host;
 
 use crate::found_again::{World, mask};
-use crate::lab::host_in;
+use crate::lab::{host_in, inside};
 use crate::process::{Ended, Running, end_guards, one_line, wait_for};
 use crate::require;
 
@@ -90,17 +90,17 @@ impl Inner {
 #[test]
 fn nothing_is_set_by_numbers_of_another_namespace() {
     let Some(world) = World::new() else { return };
-    require::needs!(root);
+    require::needs!(root, ethtool);
     let named = Running::silent(Command::new("sleep").arg("600"));
     let pid = number(&named);
     let inner = Inner::new(&[], Some(pid));
     assert_eq!(inner.inside, pid);
     let state = || [pid, inner.outside].map(allowed);
     let before = state();
-    let inside = |args: &[&str]| inner.enter(false, &world.command(args)).said();
+    let run = |args: &[&str]| inner.enter(false, &world.command(args)).said();
     let why = "mount a /proc of this one, or run rxlab outside of it";
     let set = |cpu: u32| format!("affinity pid:{pid} = {cpu}");
-    let text = one_line(&inside(&["apply", "--set", &set(0)]).exits(3));
+    let text = one_line(&run(&["apply", "--set", &set(0)]).exits(3));
     let numbers = "/proc may have the process numbers of another PID namespace (this is process ";
     assert!(text.contains(numbers) && text.contains(why), "{text}");
     assert_eq!((state(), world.has_open()), (before.clone(), false));
@@ -109,7 +109,7 @@ fn nothing_is_set_by_numbers_of_another_namespace() {
     let applied = ["1".to_owned(), before[1].clone()];
     assert_eq!(state(), applied);
     for (command, code) in [("status", 1), ("undo", 5)] {
-        let text = one_line(&inside(&[command]).exits(code));
+        let text = one_line(&run(&[command]).exits(code));
         assert!(text.contains(why), "{text}");
         assert_eq!((state(), world.has_open()), (applied.clone(), true), "{command}");
     }
@@ -118,10 +118,11 @@ fn nothing_is_set_by_numbers_of_another_namespace() {
 
     // Nor are threads ended whose values could not be set again.
     let (server, netns) = (&world.range.server, world.range.server.path());
+    inside(server, "ethtool").args(["-K", "srv0", "gro", "on"]).exits(0);
     let threaded = "sys/class/net/srv0/threaded";
     host_in(server).write(threaded, b"1").expect("written");
     let off = ["--netns", netns.to_str().expect("text"), "apply", "--set", "threaded srv0 = off"];
-    let text = one_line(&inside(&off).exits(3));
+    let text = one_line(&run(&off).exits(3));
     assert!(text.contains(why), "{text}");
     let kept = host_in(server).read_text(threaded).expect("there");
     assert_eq!((kept.trim(), world.has_open()), ("1", false));

@@ -73,7 +73,8 @@ impl OwnNumbering {
         .clone()
     }
 
-    fn new(pid_namespace: u64, shift_ns: i64) -> Self {
+    /// That of a PID namespace, by its inode, and a time namespace that adds so many nanoseconds to the time since boot.
+    pub fn new(pid_namespace: u64, shift_ns: i64) -> Self {
         let tick = parse::TICK_NS.cast_signed();
         let rest_ns = shift_ns.rem_euclid(tick).unsigned_abs();
         Self { numbering: Numbering { pid_namespace, rest_ns }, shift_ticks: shift_ns.div_euclid(tick) }

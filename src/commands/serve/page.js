@@ -251,6 +251,7 @@ function standing(value) {
 }
 
 function waiting(state) {
+  if (state && state.unconfirmed && state.unconfirmed.unguarded) return ", not confirmed, and no guard is running";
   if (state && state.unconfirmed) return `, reverts in ${Math.round(state.unconfirmed.seconds_left)} s unless confirmed`;
   return state === "unfinished" ? ", unfinished" : "";
 }

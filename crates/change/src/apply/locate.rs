@@ -429,9 +429,46 @@ pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target
 mod tests {
     use rustix::io::Errno;
 
-    use super::interfaces;
+    use super::{Place, interfaces, process};
     use crate::apply::testbed::RunningHost;
-    use rxlab_sys::RecordedHost;
+    use rxlab_path::model::DeviceAddress;
+    use rxlab_sys::{Host, OtherNumbers, OwnNumbering, RecordedHost};
+
+    /// A machine whose process 812 started at tick 5137, seen from PID namespace 7 of a time namespace.
+    struct NumberedHost(RecordedHost);
+
+    impl Host for NumberedHost {
+        rxlab_sys::pass_on!([0] read, write, list, link, query, act, now_ns);
+
+        fn numbering(&self) -> Result<Option<OwnNumbering>, OtherNumbers> {
+            Ok(Some(OwnNumbering::new(7, 100_000_000_000)))
+        }
+    }
+
+    /// A living process once counted as gone where its number or start is another one.
+    #[test]
+    fn a_process_is_gone_only_by_numbers_of_its_own_namespace() {
+        let stat = format!("812 (x) S 1 {}15137\n", "0 ".repeat(17));
+        let host = NumberedHost(RecordedHost::new().with("proc/812/stat", stat));
+        let found = |pid: u32, device: &str| {
+            let target = format!("pid:{pid}").parse().expect("a target");
+            match process(&host, &target, &DeviceAddress(device.to_owned())) {
+                Place::Here(_) => "here".to_owned(),
+                Place::Gone => "gone".to_owned(),
+                Place::Unknown(why) => why,
+                Place::There(..) => unreachable!("a process has no interface"),
+            }
+        };
+        assert_eq!(found(812, "process:812@5137/7"), "here");
+        assert_eq!([found(812, "process:812@5136/7"), found(813, "process:813@5137/7")], ["gone", "gone"]);
+        for other in ["8", "7+5000000"] {
+            let why = found(812, &format!("process:812@5137/{other}"));
+            assert!(why.contains(&format!("(PID namespace {other}, here 7)")), "{why}");
+        }
+        // Of an earlier version.
+        assert_eq!(found(812, "process:812@5137"), "here");
+        assert!(found(813, "process:813@5137").starts_with("written by an earlier version"));
+    }
 
     /// An interface that is listed, and whose directory was missing for a moment, was once taken for none.
     #[test]

@@ -54,6 +54,9 @@ pub enum State {
     Unconfirmed {
         /// Negative: the deadline has passed and the guard has not undone it.
         seconds_left: f64,
+        /// Its guard has ended, so nothing reverts it at the deadline. False also if that is not known.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unguarded: bool,
     },
     /// The applying process is running or was interrupted; or an undo could not restore
     /// everything.
@@ -110,11 +113,11 @@ impl TransactionStatus {
         self.values.iter().any(|value| !value.live.holds())
     }
 
-    /// True if everything is set, in time, and nothing drifted.
+    /// True if everything is set, in time and guarded until it is confirmed, and nothing drifted.
     pub fn is_fine(&self) -> bool {
         let in_time = match self.state {
             State::Applied => true,
-            State::Unconfirmed { seconds_left } => seconds_left >= 0.0,
+            State::Unconfirmed { seconds_left, unguarded } => seconds_left >= 0.0 && !unguarded,
             State::Unfinished => false,
         };
         in_time && !self.drifted()
@@ -190,8 +193,19 @@ pub fn state(history: &History, now_ns: u64) -> State {
     let undo_began = undo_failed || history.touched().iter().any(|t| t.outcome.is_some());
     match history.pending_deadline() {
         _ if !history.is_complete() || undo_began => State::Unfinished,
-        Some(deadline) => State::Unconfirmed { seconds_left: seconds_left(deadline) },
+        Some(deadline) => State::Unconfirmed { seconds_left: seconds_left(deadline), unguarded: false },
         None => State::Applied,
+    }
+}
+
+impl State {
+    /// The same state of a transaction whose guard has ended.
+    #[must_use]
+    pub fn without_guard(self) -> Self {
+        match self {
+            State::Unconfirmed { seconds_left, .. } => State::Unconfirmed { seconds_left, unguarded: true },
+            state => state,
+        }
     }
 }
 

@@ -78,7 +78,9 @@ impl StatusDiff {
 /// A state with only the sign of the seconds that are left.
 fn standing(state: State) -> State {
     match state {
-        State::Unconfirmed { seconds_left } => State::Unconfirmed { seconds_left: seconds_left.signum() },
+        State::Unconfirmed { seconds_left, unguarded } => {
+            State::Unconfirmed { seconds_left: seconds_left.signum(), unguarded }
+        }
         other => other,
     }
 }
@@ -156,7 +158,9 @@ mod tests {
     #[test]
     fn transactions_come_stand_elsewhere_and_go() {
         let mut diff = StatusDiff::default();
-        let waiting = |seconds_left| transaction("1", State::Unconfirmed { seconds_left }, Live::Kept);
+        let waiting = |seconds_left| {
+            transaction("1", State::Unconfirmed { seconds_left, unguarded: false }, Live::Kept)
+        };
         let ids = |news: Vec<News>| {
             news.iter()
                 .map(|news| match news {
@@ -167,7 +171,10 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(ids(diff.update(&[])), [""; 0]);
-        assert_eq!(ids(diff.update(&[waiting(9.0)])), ["1 Unconfirmed { seconds_left: 9.0 }"]);
+        assert_eq!(
+            ids(diff.update(&[waiting(9.0)])),
+            ["1 Unconfirmed { seconds_left: 9.0, unguarded: false }"]
+        );
         assert_eq!(ids(diff.update(&[waiting(7.0)])), [""; 0], "passing time is not news");
         assert_eq!(ids(diff.update(&[waiting(-1.0)])).len(), 1);
         assert_eq!(ids(diff.update(&[])), ["1 closed"]);

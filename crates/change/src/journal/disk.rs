@@ -1,7 +1,7 @@
 //! Journal files in a directory: `STATE/journal/ID.jsonl`, `STATE/journal/archive/ID.jsonl` and, for a
 //! machine consisting of files, `STATE/lock`. The running machine has one lock, `RUN/lock`, for all state
 //! directories: it survives a read-only file system, and two journals never change one machine at the same
-//! time.
+//! time. A guard keeps `guard-ID` locked next to that.
 
 #![allow(clippy::disallowed_methods)] // The journal is kept in files.
 
@@ -51,6 +51,15 @@ impl Disk {
 
     fn notices(&self) -> PathBuf {
         self.state.join("journal/notices")
+    }
+
+    /// Directory of what lasts only until the next boot.
+    fn locks(&self) -> &Path {
+        self.run.as_ref().unwrap_or(&self.state)
+    }
+
+    fn guard(&self, id: &str) -> PathBuf {
+        self.locks().join(format!("guard-{id}"))
     }
 
     fn open_existing(&self, id: &str) -> io::Result<File> {
@@ -217,18 +226,20 @@ impl Storage for Disk {
         std::fs::rename(self.path(Folder::Open, id), self.path(Folder::Archive, id))?;
         sync_directory(&self.folder(Folder::Archive))?;
         sync_directory(&self.folder(Folder::Open))?;
+        // One that stays shows nothing of an archived transaction.
+        let _ = std::fs::remove_file(self.guard(id));
         // An entry that stays leads to the archive.
         let _ = self.registry().map(|registry| registry.remove(&name_of(id)));
         Ok(())
     }
 
     fn lock(&self) -> Result<Lock, LockError> {
-        let directory = self.run.as_ref().unwrap_or(&self.state);
+        let directory = self.locks();
         let path = directory.join("lock");
         let failed = |error| LockError::Io { path: path.clone(), error };
         make_private_directory(directory).map_err(failed)?;
         let journal = [self.state.clone(), self.folder(Folder::Open), self.folder(Folder::Archive)];
-        journal.iter().chain([directory]).try_for_each(|directory| trusted(directory))?;
+        journal.iter().map(PathBuf::as_path).chain([directory]).try_for_each(trusted)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let file = private::open(&path, &mut options).map_err(failed)?;
@@ -279,6 +290,25 @@ impl Storage for Disk {
         }
     }
 
+    fn stand_guard(&self, id: &str) -> io::Result<Lock> {
+        let mut options = OpenOptions::new();
+        let file = private::open(&self.guard(id), options.write(true).create(true).truncate(false))?;
+        // A command that looks has it locked for a moment.
+        file.lock()?;
+        Ok(Lock::new(file))
+    }
+
+    fn has_guard(&self, id: &str) -> io::Result<Option<bool>> {
+        let file = if_there(private::open(&self.guard(id), OpenOptions::new().read(true)))?;
+        // The lock goes with the file.
+        file.map(|file| match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        })
+        .transpose()
+    }
+
     fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
         claim_directory(&self.notices())?;
         atomic::replace(&self.notices().join(id), text, Some(private::FILE))
@@ -323,6 +353,23 @@ mod tests {
         disk.archive("1").expect("moved");
         assert_eq!(disk.list(Folder::Open).expect("listed"), [""; 0]);
         assert_eq!(disk.list(Folder::Archive).expect("listed"), ["1"]);
+    }
+
+    /// A change whose guard was killed once looked as if it would go back.
+    #[test]
+    fn a_guard_shows_itself_until_it_ends() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::new(state.path());
+        let _lock = disk.lock().expect("free");
+        disk.create("1").expect("new");
+        let has_guard = || disk.has_guard("1").expect("known");
+        assert_eq!(has_guard(), None, "of an earlier version");
+        let guard = disk.stand_guard("1").expect("shown");
+        assert_eq!([has_guard(), has_guard()], [Some(true); 2]);
+        drop(guard);
+        assert_eq!([has_guard(), has_guard()], [Some(false); 2]);
+        disk.archive("1").expect("moved");
+        assert_eq!(has_guard(), None);
     }
 
     /// A journal with 100,000 reserved bytes.

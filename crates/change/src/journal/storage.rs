@@ -76,6 +76,17 @@ pub trait Storage: Send + Sync {
         Ok(false)
     }
 
+    /// Shows other processes that this one guards a transaction, until the lock is dropped or the process ends. Storage that
+    /// no other process sees shows nothing.
+    fn stand_guard(&self, _id: &str) -> io::Result<Lock> {
+        Ok(Lock::unshared())
+    }
+
+    /// False if the guard of a transaction has ended; `None` if none has shown itself here.
+    fn has_guard(&self, _id: &str) -> io::Result<Option<bool>> {
+        Ok(None)
+    }
+
     /// Leaves a notice about a transaction for the next command; replaces an earlier one about it. Storage
     /// that no later command reads keeps none.
     fn leave_notice(&self, _id: &str, _text: &[u8]) -> io::Result<()> {

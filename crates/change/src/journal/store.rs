@@ -300,6 +300,16 @@ impl Store {
         self.storage.archive(id).map_err(|error| self.error("archive", id, error))
     }
 
+    /// Shows other processes that this one guards a transaction, until the lock is dropped or the process ends.
+    pub fn stand_guard(&self, id: &str) -> io::Result<Lock> {
+        self.storage.stand_guard(id)
+    }
+
+    /// True if the guard of a transaction has ended. False also if that is not known, as with an earlier version's.
+    pub fn has_lost_guard(&self, id: &str) -> bool {
+        matches!(self.storage.has_guard(id), Ok(Some(false)))
+    }
+
     /// Leaves a notice for the next command.
     pub fn leave_notice(&self, notice: &Notice) -> io::Result<()> {
         self.storage.leave_notice(&notice.id, &serde_json::to_vec(notice)?)

@@ -547,7 +547,7 @@ fn troubles(host: &str, transaction: &TransactionStatus) -> Vec<(Tone, String)> 
         .collect();
     let is_waiting = match transaction.state {
         State::Applied => false,
-        State::Unconfirmed { seconds_left } => seconds_left < 0.0,
+        State::Unconfirmed { seconds_left, unguarded } => seconds_left < 0.0 || unguarded,
         State::Unfinished => true,
     };
     if is_waiting {

@@ -243,12 +243,11 @@ impl LiveFrame {
         self.applied.transactions.iter().filter(|one| !one.is_fine()).count()
     }
 
-    /// Open transactions that are reverted unless confirmed, with the seconds left.
-    pub fn unconfirmed(&self) -> Option<(&str, f64)> {
-        self.applied.transactions.iter().find_map(|one| match one.state {
-            State::Unconfirmed { seconds_left } => Some((one.id.as_str(), seconds_left)),
-            State::Applied | State::Unfinished => None,
-        })
+    /// The oldest transaction that waits for its confirmation, and its state.
+    pub fn unconfirmed(&self) -> Option<(&str, &State)> {
+        let waiting = |one: &&TransactionStatus| matches!(one.state, State::Unconfirmed { .. });
+        let one = self.applied.transactions.iter().find(waiting)?;
+        Some((one.id.as_str(), &one.state))
     }
 }
 

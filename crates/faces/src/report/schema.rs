@@ -216,7 +216,7 @@ mod tests {
             started: "2026-05-01T10:00:00Z".to_owned(),
             what: "apply rps".to_owned(),
             netns: None,
-            state: State::Unconfirmed { seconds_left: 12.0 },
+            state: State::Unconfirmed { seconds_left: 12.0, unguarded: true },
             seen: None,
             values: vec![ValueStatus {
                 knob: kept.setting.knob.clone(),

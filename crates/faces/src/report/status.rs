@@ -40,11 +40,15 @@ pub fn text(transaction: &TransactionStatus) -> String {
 pub fn standing(state: &State) -> String {
     match state {
         State::Applied => "applied".to_owned(),
-        State::Unconfirmed { seconds_left } if *seconds_left < 0.0 => {
+        State::Unconfirmed { seconds_left, .. } if *seconds_left < 0.0 => {
             "not confirmed in time and not reverted yet: its guard waits or is gone, run `rxlab undo`"
                 .to_owned()
         }
-        State::Unconfirmed { seconds_left } => {
+        State::Unconfirmed { unguarded: true, .. } => {
+            "not confirmed, and no guard is running to revert it: run `rxlab undo`, or `rxlab confirm` to keep it"
+                .to_owned()
+        }
+        State::Unconfirmed { seconds_left, .. } => {
             format!("reverts in {seconds_left:.0} s unless you run `rxlab confirm`")
         }
         State::Unfinished => {
@@ -106,10 +110,21 @@ pub(crate) fn sample<const N: usize>(queues: [(&str, Live); N]) -> TransactionSt
 
 #[cfg(test)]
 mod tests {
-    use super::{sample, text};
-    use rxlab_change::apply::{Culprit, Likelihood, Live, Suspect, TransactionStatus, ValueStatus};
+    use super::{sample, standing, text};
+    use rxlab_change::apply::{Culprit, Likelihood, Live, State, Suspect, TransactionStatus, ValueStatus};
     use rxlab_change::journal::BackCommand;
     use rxlab_setting::Target;
+
+    #[test]
+    fn nothing_reverts_without_a_guard() {
+        let guarded = State::Unconfirmed { seconds_left: 9.4, unguarded: false };
+        assert_eq!(standing(&guarded), "reverts in 9 s unless you run `rxlab confirm`");
+        let state = guarded.without_guard();
+        assert!(standing(&state).contains("no guard is running to revert it: run `rxlab undo`"));
+        assert!(!TransactionStatus { state, ..sample([]) }.is_fine());
+        assert!(TransactionStatus { state: guarded, ..sample([]) }.is_fine());
+        assert_eq!(State::Applied.without_guard(), State::Applied);
+    }
 
     /// A journal from a stranger's snapshot once wrote its escape sequences to the terminal.
     #[test]

@@ -13,7 +13,7 @@ use super::input::KEYS;
 use super::look::Look;
 use super::{findings, heat, tables};
 use crate::report::live::LiveFrame;
-use crate::report::status::text;
+use crate::report::status::{standing, text};
 use crate::report::text::{clean, wrap};
 use rxlab_advise::diagnose::Severity;
 use rxlab_base::grammar::terminal::is_plain;
@@ -130,8 +130,8 @@ fn foot(app: &App, width: usize, look: Look) -> Line<'static> {
     if let Some(message) = &app.message {
         return Line::styled(clean(message), look.strong());
     }
-    if let Some((id, left)) = app.shown().filter(|_| app.ago().is_none()).and_then(LiveFrame::unconfirmed) {
-        let text = format!("{} reverts in {left:.0} s unless you run `rxlab confirm`", clean(id));
+    if let Some((id, state)) = app.shown().filter(|_| app.ago().is_none()).and_then(LiveFrame::unconfirmed) {
+        let text = format!("{} {}", clean(id), standing(state));
         return Line::styled(text, look.severity(Severity::Warning));
     }
     let may_apply = app.origin.moment == Moment::Live;

@@ -171,7 +171,7 @@ pub const FAMILIES: &[Family] = &[
         help: "Time until the next unconfirmed transaction is reverted, when the latest sample ended; negative if its guard is late.",
         read: |all| {
             let left = all.applied.transactions.iter().filter_map(|one| match one.state {
-                State::Unconfirmed { seconds_left } => Some(seconds_left),
+                State::Unconfirmed { seconds_left, .. } => Some(seconds_left),
                 State::Applied | State::Unfinished => None,
             });
             alone(left.reduce(f64::min).map(Value::Real))

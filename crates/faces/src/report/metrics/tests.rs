@@ -37,7 +37,7 @@ fn exposition(sketch: Sketch) -> Exposition {
     lost.classes.extend([(Class::NicIrq, 0.5), (Class::SelfInflicted, 1.5)]);
     (lost.measured, lost.hard_irq) = (2.0, 0.25);
     let transaction = TransactionStatus {
-        state: State::Unconfirmed { seconds_left: 12.5 },
+        state: State::Unconfirmed { seconds_left: 12.5, unguarded: false },
         reapplied: 3,
         ..status::sample([
             ("eth0/rx-0", Live::Kept),
