@@ -283,7 +283,7 @@ fn connections_to_different_destinations_share_source_ports() {
 }
 
 /// Ten thousand connections, twenty at a time: the program never holds more files than those twenty and the ones it
-/// started with.
+/// started with, some of which may be of other tests.
 #[test]
 fn closed_connections_leave_no_open_files() {
     let (target, url) = serve_http("/simple");
@@ -291,13 +291,15 @@ fn closed_connections_leave_no_open_files() {
     let mut load = rxlab(&["--json", "load", &url, "--no-keepalive", "--requests", "10000"]);
     let mut load = Running::start(load.args(["--connections", "20"]));
     let files = format!("/proc/{}/fd", load.pid().as_raw_nonzero());
-    let mut most = 0;
+    let (mut most, mut least) = (0, usize::MAX);
     while !load.has_ended() {
-        most = most.max(std::fs::read_dir(&files).map_or(0, Iterator::count));
+        let open = std::fs::read_dir(&files).map_or(0, Iterator::count);
+        most = most.max(open);
+        least = least.min(if open > 0 { open } else { least });
         std::thread::sleep(millis(10));
     }
     let report: Value = load.output().json(0);
     assert_eq!((&report["requests"], &report["errors"]), (&10_000.into(), &serde_json::json!({})));
     assert!(target.stop().connections >= 10_000);
-    assert!((20..60).contains(&most), "{most} files open");
+    assert!(most >= 20 && most < least + 60, "{least} to {most} files open");
 }
