@@ -221,16 +221,16 @@ fn survive_limits() {
 }
 
 /// Open files that every command needs, with a margin.
-const FILES: u64 = 32;
+const FEWEST_FILES: u64 = 32;
 
 /// Refuses to run with so few files that missing ones would be taken for things that are not there.
 fn check_files() -> Result {
-    match allow_files(FILES) {
-        Err(most) if most < FILES => Err(CommandError::new(
+    match allow_files(FEWEST_FILES) {
+        Err(most) if most < FEWEST_FILES => Err(CommandError::new(
             Kind::Denied,
-            format!("this process may open {most} files, and rxlab needs {FILES}"),
+            format!("this process may open {most} files, and rxlab needs {FEWEST_FILES}"),
         )
-        .hint(format!("raise the limit: ulimit -n {FILES}"))),
+        .hint(format!("raise the limit: ulimit -n {FEWEST_FILES}"))),
         _ => Ok(()),
     }
 }

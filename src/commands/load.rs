@@ -158,7 +158,7 @@ pub struct Args {
     /// Offer the load from this client instead of from here, such as 'ssh gen1 rxlab client'; may be given more than once
     ///
     /// Each client, of the same version, offers the whole load (--rate, --connections); their counts and histograms add up
-    /// exactly. Files are read here, but those of --ca, --cert and --key there. They begin at one message, so their clocks need not
+    /// exactly. Files are read here, but those of --netns, --ca, --cert and --key there. They begin at one message, so their clocks need not
     /// agree; the result is client-limited if one of them was the limit, which it names.
     #[arg(
         long, value_name = "COMMAND",

@@ -4,18 +4,21 @@
 
 #![allow(clippy::disallowed_methods)] // The host is where files are touched.
 
+mod mounts;
 mod pinned;
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs};
+use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-use rustix::thread::{CapabilitySet, capabilities};
+use rustix::mount::MountAttrFlags;
 use thiserror::Error;
 
+use self::mounts::{
+    PROCFS, SYSFS, is_group_file_system, is_mounted_read_only, is_on, own_sysfs, path_of, sysfs,
+};
 use self::pinned::PinnedHost;
 use super::action::act_on_answer;
 use super::files::{content, entries, names, open, open_file, target};
@@ -35,11 +38,6 @@ const SYSCTLS: &str = "proc/sys/net/";
 const INTERRUPTS: &str = "proc/interrupts";
 /// Where a container has the file of its machine that its engine masks in `/proc`.
 const UNMASKED_INTERRUPTS: &str = "host/proc/interrupts";
-
-/// File systems, as in include/uapi/linux/magic.h.
-const PROCFS: u64 = 0x9fa0;
-const SYSFS: u64 = 0x6265_6572;
-const GROUPS: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
 
 /// A machine below a directory of this one.
 ///
@@ -261,46 +259,6 @@ impl LiveHost {
     }
 }
 
-/// A private mount of the sysfs of the calling thread's network namespace.
-fn sysfs(attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
-    let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(&context)?;
-    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
-}
-
-/// The same in place of what is mounted on `/sys`; `None` if that is refused.
-fn own_sysfs() -> Option<OwnedFd> {
-    // A seccomp filter may end a process that tries it without the privilege.
-    let allowed = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
-    // In a user namespace that has `/sys` read-only, the kernel allows no other one (`mnt_already_visible`).
-    let mount = || sysfs(MountAttrFlags::empty()).or_else(|_| sysfs(MountAttrFlags::MOUNT_ATTR_RDONLY));
-    allowed.then(|| mount().ok()).flatten()
-}
-
-/// The path of an open file from the top of its mount, as the kernel has it.
-fn path_of(file: &OwnedFd) -> Result<String, Errno> {
-    target(CWD, &format!("/proc/self/fd/{}", file.as_raw_fd()))
-}
-
-fn is_mounted_read_only(file: &OwnedFd) -> Result<bool, Errno> {
-    Ok(fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::RDONLY))
-}
-
-/// The kind of file system that a file is on.
-fn file_system(file: &OwnedFd) -> Result<u64, Errno> {
-    Ok(u64::try_from(rustix::fs::fstatfs(file)?.f_type).unwrap_or_default())
-}
-
-/// True for the file systems of control groups, of version 1 and 2.
-fn is_group_file_system(directory: &OwnedFd) -> Result<bool, Errno> {
-    Ok(GROUPS.contains(&file_system(directory)?))
-}
-
-/// True if `path` below `root` is on a file system of this kind.
-fn is_on(root: &OwnedFd, path: &str, kind: u64) -> bool {
-    open(root, path, OFlags::PATH).and_then(|file| file_system(&file)) == Ok(kind)
-}
-
 impl Host for LiveHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
         let path = if path == INTERRUPTS { self.interrupts() } else { path };
@@ -397,8 +355,8 @@ impl Host for LiveHost {
     fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
         match &self.kernel {
             Some(_) => all_namespaces(),
-            // There are only files, unless somewhere below is the sysfs of a running kernel.
-            None if is_on(&self.root, "sys", SYSFS) => {
+            // There are only files, unless they are those of a running kernel.
+            None if self.is_running() => {
                 Err(Hidden("--root shows a running kernel, but not its network namespaces".to_owned()))
             }
             None => Ok(Vec::new()),
