@@ -11,6 +11,7 @@ use rxlab_path::sample::{Identity, Inventory, Scope};
 use super::actors::{Ended, ROOT};
 use super::disk::{Place, SimDisk};
 use super::host::SimHost;
+use super::kernel::By;
 use super::processes::allows;
 use super::schedule::{Home, NicValue, QueueValue, Slot};
 use super::{State, World, kernel};
@@ -164,12 +165,15 @@ impl State {
 
     /// True if a value is back, or waits for its queue, its NAPIs or a user's decision. `is_of` says whether it is of a slot.
     fn waits(&self, outcome: &Outcome, is_of: impl Fn(Slot) -> bool) -> bool {
-        // Without NAPIs, which another program took from a veth with GRO, the kernel refuses `threaded`.
-        let has_no_napis =
-            |(at, device): (u8, &kernel::Device)| !device.has_napis() && is_of(Slot::Threaded(at));
+        // Without NAPIs, which another program took from a veth with GRO, the kernel refuses `threaded`; with an RSS table
+        // for several queues, which another program has set, it refuses fewer of them.
+        let refuses = |(at, device): (u8, &kernel::Device)| {
+            (!device.has_napis() && is_of(Slot::Threaded(at)))
+                || (device.nic_value(NicValue::Rss).by == By::Foreign && is_of(Slot::Channels(at)))
+        };
         match outcome {
             Outcome::Deferred | Outcome::Drift { .. } => true,
-            Outcome::Failed { .. } => (0..).zip(&self.machine.devices).any(has_no_napis),
+            Outcome::Failed { .. } => (0..).zip(&self.machine.devices).any(refuses),
             outcome => outcome.settles(),
         }
     }

@@ -13,10 +13,18 @@ use super::{State, kernel};
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     ticks: u64,
-    /// By process and slot.
-    written: BTreeMap<(u32, Slot), u64>,
-    /// By slot: when, and the process; 0 for the adversary.
-    changed: BTreeMap<Slot, Vec<(u64, u32)>>,
+    /// By process and slot: the first and the last write.
+    written: BTreeMap<(u32, Slot), (u64, u64)>,
+    changed: BTreeMap<Slot, Vec<Change>>,
+}
+
+#[derive(Debug)]
+struct Change {
+    tick: u64,
+    /// The process; 0 for the adversary.
+    by: u32,
+    /// The value from then on; `None` if there is none.
+    to: Option<u64>,
 }
 
 /// What a command says of a value.
@@ -47,7 +55,8 @@ impl State {
     pub(crate) fn note_write(&mut self, slot: Slot) {
         if let Some(pid) = self.running() {
             self.seen.ticks += 1;
-            self.seen.written.insert((pid, slot), self.seen.ticks);
+            let tick = self.seen.ticks;
+            self.seen.written.entry((pid, slot)).and_modify(|(_, last)| *last = tick).or_insert((tick, tick));
         }
     }
 
@@ -58,7 +67,8 @@ impl State {
         let was = before.iter().filter(|(slot, value)| value_of(&after, *slot) != Some(*value));
         let is = after.iter().filter(|(slot, _)| value_of(before, *slot).is_none());
         for (slot, _) in was.chain(is) {
-            self.seen.changed.entry(*slot).or_default().push((tick, by));
+            let to = value_of(&after, *slot).map(|(value, _)| value);
+            self.seen.changed.entry(*slot).or_default().push(Change { tick, by, to });
         }
     }
 
@@ -67,11 +77,16 @@ impl State {
         self.seen.ticks
     }
 
-    /// True if others changed a value after `pid`, which began at `began`, last wrote it.
+    /// True if others changed a value after `pid`, which began at `began`, last wrote it; or after it first wrote it, and what
+    /// they set is there: another write of the process discarded that, and it set it again.
     fn changed_later(&self, slot: Slot, (pid, began): (u32, u64)) -> bool {
-        let written = self.seen.written.get(&(pid, slot)).copied().unwrap_or(began);
-        let changes = self.seen.changed.get(&slot).into_iter().flatten();
-        changes.into_iter().any(|(tick, by)| *by != pid && *tick > written.max(began))
+        let (first, last) = self.seen.written.get(&(pid, slot)).copied().unwrap_or((began, began));
+        let now = self.machine.value(slot).map(|value| value.now);
+        let mut changes =
+            self.seen.changed.get(&slot).into_iter().flatten().filter(|change| change.by != pid);
+        changes.any(|change| {
+            change.tick > last.max(began) || (change.tick > first.max(began) && change.to == now)
+        })
     }
 
     /// The journal of a transaction, open or archived, unless the adversary damaged it.
@@ -111,9 +126,13 @@ impl State {
         };
         let is_so = match claim {
             // It has set the value back, and then another one that took it away, such as a thread with `threaded`.
-            Claim::Is(_) if there.is_empty() => self.took_away(touched, who),
+            Claim::Is(_) if there.is_empty() => self.came_last(touched, who),
             Claim::Is(text) => there.iter().all(|now| is(now, text)),
-            Claim::Absent => there.iter().all(|(slot, _)| self.is_out_of_reach(*slot, touched)),
+            // It may have made it again after that, such as a thread with `threaded`.
+            Claim::Absent => {
+                there.iter().all(|(slot, _)| self.is_out_of_reach(*slot, touched))
+                    || self.came_last(touched, who)
+            }
         };
         // Of a device that went, or another that took its place, any value of the knob counts.
         let mut concerned: Vec<Slot> = there.iter().map(|(slot, _)| *slot).collect();
@@ -131,10 +150,10 @@ impl State {
         })
     }
 
-    /// True if the last change of a value that does not exist now is by the process itself.
-    fn took_away(&self, touched: &Touched, (pid, _): (u32, u64)) -> bool {
+    /// True if the last change of a value is by the process itself.
+    fn came_last(&self, touched: &Touched, (pid, _): (u32, u64)) -> bool {
         let changed = self.seen.changed.iter().filter(|(slot, _)| self.is_of(**slot, touched));
-        changed.filter_map(|(_, changes)| changes.last()).any(|(_, by)| *by == pid)
+        changed.filter_map(|(_, changes)| changes.last()).any(|change| change.by == pid)
     }
 
     /// Checks the outcomes of an undo of `id` by the process `who`.

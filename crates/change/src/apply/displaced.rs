@@ -154,20 +154,29 @@ fn choice(host: &dyn Host, model: &Model, value: &Displaced) -> Option<&'static 
     knob.driver_default(knob.site(host, model, &value.target), &value.value)
 }
 
-/// Current values of those in `values` that still exist. A value the driver chose for the current queues
-/// was not set by others: it keeps its earlier value.
-pub(super) fn now(host: &dyn Host, model: &Model, nic: &NicName, values: &[Displaced]) -> Vec<Displaced> {
-    let read = |value: &Displaced| {
+/// Current values of those in `values` that exist and show, as not all do while an interface is down. A value the driver chose
+/// for the current queues was not set by others: it keeps its earlier value. One that should show and cannot be read is an error.
+pub(super) fn now(
+    host: &dyn Host,
+    model: &Model,
+    nic: &NicName,
+    values: &[Displaced],
+) -> Result<Vec<Displaced>, KnobError> {
+    let mut there = Vec::new();
+    for value in values {
         let target = value.target.of_nic(nic);
-        let knob = knob_of(&value.knob).ok()?;
+        let Ok(knob) = knob_of(&value.knob) else { continue };
         let site = knob.site(host, model, &target);
-        let live = knob.read(site).ok()?;
+        let live = match knob.read(site) {
+            Ok(live) => live,
+            Err(error) if is_absent(&error) || matches!(error, KnobError::Down { .. }) => continue,
+            Err(error) => return Err(error),
+        };
         let as_it_was = knob.driver_default(site, &live).is_some()
             || knob.same(&knob.for_current_queues(site, &value.value), &live);
-        let value = if as_it_was { value.clone() } else { Displaced { value: live, ..value.clone() } };
-        Some(value)
-    };
-    values.iter().filter_map(read).collect()
+        there.push(if as_it_was { value.clone() } else { Displaced { value: live, ..value.clone() } });
+    }
+    Ok(there)
 }
 
 /// `values`, with matching ones replaced by those of `others`.
@@ -186,10 +195,10 @@ pub(super) fn reset_to_new(
     model: &Model,
     nic: &NicName,
     values: &[Displaced],
-) -> Vec<Displaced> {
+) -> Result<Vec<Displaced>, KnobError> {
     let is_fresh = |live: &Displaced| knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value));
-    let live: Vec<Displaced> = now(host, model, nic, values).into_iter().filter(is_fresh).collect();
-    values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect()
+    let live: Vec<Displaced> = now(host, model, nic, values)?.into_iter().filter(is_fresh).collect();
+    Ok(values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect())
 }
 
 /// Sets all of `values` again that have changed, in the order of their rows, and returns those. A removed queue took its values with it.

@@ -257,8 +257,9 @@ fn put_back(
     let mut displaced = match target.nic() {
         Some(nic) => {
             match displaced_values(journal, host, model, touched, nic, (&live, is_original), is_still_it) {
-                Some(displaced) => displaced,
-                None => return another_object(),
+                Ok(Some(displaced)) => displaced,
+                Ok(None) => return another_object(),
+                Err(error) => return failed(error.to_string()),
             }
         }
         None => touched.displaced.clone(),
@@ -318,7 +319,8 @@ fn replay_lost(
     };
     let armed = journal.arm_restore(touched.seq).ok_or("its intent is not in the journal")?;
     let model = displaced::rediscover(host, model);
-    let lost = displaced::reset_to_new(host, &model, nic, &touched.displaced);
+    let lost =
+        displaced::reset_to_new(host, &model, nic, &touched.displaced).map_err(|error| error.to_string())?;
     displaced::replay(host, &model, (nic, found), &lost, &armed).map_err(|error| error.to_string())?;
     Ok(())
 }
@@ -417,7 +419,7 @@ fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
 /// - If the original is restored and nothing was recorded, values of new queues were reset; others may be
 ///   deliberate and stay.
 ///
-/// `None` if another interface took the name while its values were read.
+/// `None` if another interface took the name while its values were read. An error if one of them cannot be read: it would be lost.
 fn displaced_values(
     journal: &mut Journal,
     host: &dyn Host,
@@ -426,19 +428,19 @@ fn displaced_values(
     nic: &NicName,
     (live, is_original): (&str, bool),
     is_still_it: impl Fn() -> bool,
-) -> Option<Vec<Displaced>> {
+) -> Result<Option<Vec<Displaced>>, KnobError> {
     if let (Some(held), true) = (&touched.held, is_original) {
-        return Some(displaced::overlaid(&touched.displaced, held));
+        return Ok(Some(displaced::overlaid(&touched.displaced, held)));
     }
     let is_cut_short = !touched.unsettled.is_empty();
     if is_original && is_cut_short {
-        return Some(touched.displaced.clone());
+        return Ok(Some(touched.displaced.clone()));
     }
     if is_original {
-        let values = displaced::reset_to_new(host, model, nic, &touched.displaced);
-        return is_still_it().then_some(values);
+        let values = displaced::reset_to_new(host, model, nic, &touched.displaced)?;
+        return Ok(is_still_it().then_some(values));
     }
-    let mut held = displaced::now(host, model, nic, &touched.displaced);
+    let mut held = displaced::now(host, model, nic, &touched.displaced)?;
     if is_cut_short {
         held = displaced::set_by_others(host, &touched.displaced, &held);
     }
@@ -464,24 +466,24 @@ fn displaced_values(
     // An earlier attempt was refused: current values still count, except those of queues it recreated anyway.
     // Values that the transaction itself set are already restored, and not to be set again.
     if let Some(before) = &touched.held {
-        let lost =
-            displaced::reset_to_new(host, model, nic, before).into_iter().filter(|one| own(one).is_none());
-        held = displaced::overlaid(&held, &lost.collect::<Vec<_>>());
+        let mut lost = displaced::reset_to_new(host, model, nic, before)?;
+        lost.retain(|one| own(one).is_none());
+        held = displaced::overlaid(&held, &lost);
         // The owner of a value may have gone with the write, such as the thread of a NAPI.
         let gone = before.iter().filter(|one| held.iter().all(|now| !displaced::is_same(one, now)));
         let gone: Vec<Displaced> = gone.filter(|one| own(one).is_none()).cloned().collect();
         held.extend(gone);
     }
     if !is_still_it() {
-        return None;
+        return Ok(None);
     }
     if is_cut_short && held.is_empty() {
-        return Some(touched.displaced.clone());
+        return Ok(Some(touched.displaced.clone()));
     }
     // Its space was reserved with the intent. If none can be reserved, a full disk must not prevent the
     // machine from being restored.
     let _ = journal.holding(touched.seq, &held);
-    Some(displaced::overlaid(&touched.displaced, &held))
+    Ok(Some(displaced::overlaid(&touched.displaced, &held)))
 }
 
 #[cfg(test)]

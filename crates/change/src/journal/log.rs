@@ -65,7 +65,7 @@ impl Journal {
         &self.id
     }
 
-    /// Everything recorded so far.
+    /// Everything recorded so far, and outcomes of undo that could not be.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -122,9 +122,15 @@ impl Journal {
         self.append(Record::Failed { seq: armed.seq, why: why.to_owned(), untried })
     }
 
-    /// Result of undo for the target first touched by intent `seq`.
+    /// Result of undo for the target first touched by intent `seq`. This process knows it also if it cannot be recorded: what is
+    /// restored next depends on it.
     pub fn undone(&mut self, seq: u64, outcome: &Outcome) -> Result<(), JournalError> {
-        self.append(Record::Undone { seq, outcome: outcome.clone() })
+        let record = Record::Undone { seq, outcome: outcome.clone() };
+        let recorded = self.append(record.clone());
+        if recorded.is_err() {
+            self.history.records.push(record);
+        }
+        recorded
     }
 
     /// Records and syncs the command that reverts the next one to run. Must return before that one starts;
