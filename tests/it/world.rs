@@ -178,4 +178,11 @@ replays! {
     groups_that_exchange_their_names: r#"{"custom":[[{"Group":1},2]],"first":{"Apply":{"set":[[{"Group":0},1],[{"Group":1},0]],"confirm":2,"netns":1}},"events":[{"of":"Journal","at":16,"act":{"Group":[1,"Swap"]}}]}"#;
     /// A plan that had grown was set in the older transaction, over a value that a newer one held.
     plan_that_grows_over_a_newer_value: r#"{"first":{"Restore":{"set":[[{"Rps":[0,0]},0]]}},"events":[{"of":"Any","at":9000,"act":{"Run":{"Apply":{"set":[[{"Rps":[0,1]},0]],"confirm":0,"netns":0}}}},{"of":"Any","at":9001,"act":{"Run":{"Restore":{"set":[[{"Rps":[0,1]},1]]}}}}]}"#;
+    /// The journal could not be written while a change was put back, and what had been put back was forgotten: a value for all
+    /// queues gave one of them, which was back already, the value from between the two writes.
+    put_back_without_a_journal: r#"{"first":{"Apply":{"set":[[{"QueueThreaded":[0,1]},1],[{"Threaded":0},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Mount":false}}]}"#;
+    /// NAPIs could not be listed, and values of theirs that our write had discarded were taken for gone.
+    values_of_napis_that_cannot_be_listed: r#"{"custom":[[{"QueueThreaded":[0,1]},0]],"first":{"Apply":{"set":[[{"Channels":0},0],[{"Rps":[2,0]},1]],"confirm":1,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Fault":["DiskWrites","ENOSPC",20]}},{"of":"Write","at":2,"act":{"Fault":["Napis","EMFILE",150]}}]}"#;
+    /// A persisted plan named a control group twice, by its path and by its unit: both values were said to be set.
+    control_group_by_two_names: r#"{"first":{"Apply":{"set":[],"confirm":1,"netns":0}},"events":[{"of":"Any","at":1,"act":{"Run":{"Restore":{"set":[[{"Thread":[1,0]},0],[{"Group":0},0],[{"Rss":1},0]]}}}},{"of":"Any","at":1,"act":{"Run":{"Restore":{"set":[[{"Group":0},1]]}}}}]}"#;
 }

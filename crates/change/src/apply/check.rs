@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::ApplyError;
+use super::groups::group_of;
 use crate::knob::{self, KNOBS, Knob, KnobError};
 use rxlab_base::parse;
 use rxlab_base::units::Direction;
@@ -65,8 +66,12 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
     for one in &plan.settings {
         let Setting { knob: name, target, .. } = &one.set;
         knob_of(name)?;
-        if planned.iter().any(|p| p.set.knob == *name && p.set.target == *target) {
+        let mut same = planned.iter().filter(|p| p.set.knob == *name);
+        if same.clone().any(|p| p.set.target == *target) {
             return Err(ApplyError::Twice { knob: name.clone(), target: target.clone() });
+        }
+        if let Some(other) = same.find(|p| is_one_group(host, &p.set.target, target)) {
+            return Err(ApplyError::OneGroup { other: other.set.target.clone(), target: target.clone() });
         }
         planned.push(one);
     }
@@ -119,6 +124,11 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
         settings.push(setting);
     }
     Ok(settings)
+}
+
+/// True for two names of one control group, such as a unit and a path.
+fn is_one_group(host: &dyn Host, one: &Target, other: &Target) -> bool {
+    group_of(host, one).zip(group_of(host, other)).is_some_and(|(one, other)| one.is_same(other))
 }
 
 /// Reason why `setting` has to wait: its process or thread does not exist, cannot be found or is not visible yet, and no

@@ -24,6 +24,8 @@ pub enum ApplyError {
     },
     #[error("{knob} {target} is set twice")]
     Twice { knob: String, target: Target },
+    #[error("{target} and {other} are one control group: set one of them")]
+    OneGroup { target: Target, other: Target },
     /// One interrupt, which several targets have, is sent to different CPUs.
     #[error("{other} is interrupt {irq}, as {target}, which is sent elsewhere: set one of them")]
     OneInterrupt { other: Target, target: Target, irq: IrqId },
@@ -141,6 +143,7 @@ impl ApplyError {
         match self {
             ApplyError::UnknownKnob { .. }
             | ApplyError::Twice { .. }
+            | ApplyError::OneGroup { .. }
             | ApplyError::OneInterrupt { .. }
             | ApplyError::Forbidden { .. } => Kind::Usage,
             ApplyError::OtherHost { .. }

@@ -109,7 +109,7 @@ impl<E> Restorer<'_, E> {
         if let Some(nic) = only.filter(|nic| self.model.nic(nic).is_none()) {
             round.waiting.push(format!("no interface {nic}"));
         }
-        for group in groups(here) {
+        for group in groups(here, |group| apply::object_id(self.host, group)) {
             let group = self.without_absent(group, &mut round);
             let attempt = self.set(&plan.name, &group);
             let Attempt::Absent(why) = attempt else {
@@ -209,14 +209,21 @@ fn is_fleeting((_, here): &Pair) -> bool {
 }
 
 /// The whole machine first, then one interface after another: one that is not ready blocks no other.
-/// Settings of processes come last, one by one: they are independent, and may start late.
-fn groups(here: Vec<Pair>) -> Vec<Vec<Pair>> {
+/// Settings of processes come last, one by one: they are independent, and may start late. Those of one control group, by
+/// several names, are together, and so refused.
+fn groups(here: Vec<Pair>, inode: impl Fn(&Target) -> Option<u64>) -> Vec<Vec<Pair>> {
     let mut groups: BTreeMap<Group, Vec<Pair>> = BTreeMap::new();
     for pair in here {
         let Setting { knob, target, .. } = &pair.1.set;
         let group = match target.nic() {
             Some(nic) => Group::Nic(nic.clone()),
-            None if knob::find(knob).is_some_and(|knob| knob.is_fleeting()) => Group::Alone(target.clone()),
+            None if knob::find(knob).is_some_and(|knob| knob.is_fleeting()) => {
+                let group = match target {
+                    Target::Cgroup(_) | Target::Unit(_) => inode(target),
+                    _ => None,
+                };
+                group.map_or_else(|| Group::Alone(target.clone()), Group::Named)
+            }
             None => Group::Machine,
         };
         groups.entry(group).or_default().push(pair);
@@ -230,12 +237,14 @@ enum Group {
     Machine,
     Nic(NicName),
     Alone(Target),
+    /// A control group, by its inode.
+    Named(u64),
 }
 
 #[cfg(test)]
 mod tests {
     use super::groups;
-    use rxlab_setting::{PlannedSetting, Setting};
+    use rxlab_setting::{PlannedSetting, Setting, Target};
 
     #[test]
     fn a_process_keeps_nothing_else_waiting() {
@@ -247,13 +256,16 @@ mod tests {
             "netdev_budget host = 600",
             "irq_affinity eth0/rx-0 = 1",
             "ksoftirqd_priority cpu:2 = fifo:10",
+            "affinity cgroup:/system.slice/web.service = 1",
         ];
+        // web.service has two names here.
+        let inode = |group: &Target| group.to_string().contains("web").then_some(7);
         let pair = |text: &str| {
             let set: Setting = text.parse().expect("a setting");
             let planned = PlannedSetting::new(set, "", None);
             (planned.clone(), planned)
         };
-        let groups: Vec<Vec<String>> = groups(settings.map(pair).to_vec())
+        let groups: Vec<Vec<String>> = groups(settings.map(pair).to_vec(), inode)
             .iter()
             .map(|group| group.iter().map(|(_, here)| here.set.to_string()).collect())
             .collect();
@@ -264,7 +276,7 @@ mod tests {
                 &["irqbalance eth0 = banned", "irq_affinity eth0/rx-0 = 1"],
                 &["rps eth1/rx-0 = 1"],
                 &["affinity unit:nginx.service = 1"],
-                &["affinity unit:web.service = 2"],
+                &["affinity unit:web.service = 2", "affinity cgroup:/system.slice/web.service = 1"],
             ]
         );
     }
