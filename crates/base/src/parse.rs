@@ -58,8 +58,8 @@ pub use netdev::{
 pub use netdev::{napi_request, with_napi_settings};
 pub use openssl::{OpensslSpeed, openssl_speed};
 pub use process::{
-    ProcessStat, Scheduling, ThreadAttributes, allowed_cpus, boottime_offset_ns, children, has_ended,
-    is_runnable, last_cpu, parent, process_numbers, process_stat, scheduling, thread_attributes,
+    ProcessStat, Scheduling, ThreadAttributes, allowed_cpus, boottime_offset_ns, capabilities, children,
+    has_ended, is_runnable, last_cpu, parent, process_numbers, process_stat, scheduling, thread_attributes,
     thread_group, with_allowed_cpus, with_scheduling,
 };
 pub use qdiscs::{Qdisc, qdiscs};

@@ -66,6 +66,12 @@ pub fn thread_group(text: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
+/// Effective capabilities, one bit each: `CapEff` of `/proc/PID/status`. `None` if the file has no such line.
+pub fn capabilities(text: &str) -> Option<u64> {
+    let bits = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(bits.trim(), 16).ok()
+}
+
 /// Numbers of a process in `/proc/self/status`: that of the PID namespace of the procfs, and those of the namespaces inside it
 /// that the process is in (`NSpid`). Without PID namespaces in the kernel, its only one (`Pid`).
 pub fn process_numbers(text: &str) -> Vec<u32> {

@@ -34,18 +34,33 @@ pub(crate) fn check_threads(site: Site<'_>, nic: &Nic) -> Result {
         return Err(site.unknown("NAPIs", "threads of the kernel are not visible from here"));
     }
     let new = inherited(site, KTHREADD)?;
+    let may_schedule = may_schedule(site)?;
     for (pid, name) in named(site)? {
         let is_saved = saved.contains(&pid);
         if !is_saved && !is_of(site, nic, listed.as_deref(), pid, &name) {
             continue;
         }
-        let lost = if is_saved { None } else { lost(site, pid)? };
+        let lost = match lost(site, pid)? {
+            Some(_) if is_saved && may_schedule => None,
+            Some(_) if is_saved => Some("CPUs and scheduling without CAP_SYS_NICE"),
+            lost => lost,
+        };
         if let Some(what) = lost.map_or_else(|| not_inherited(site, pid, &new), |what| Ok(Some(what)))? {
             let (knob, target) = (site.knob, site.target.clone());
             return Err(KnobError::UnrestorableThread { knob, target, pid, name, what });
         }
     }
     Ok(())
+}
+
+/// False if this process lacks CAP_SYS_NICE, which CPUs and scheduling of the kernel's threads need (`cap_safe_nice`).
+fn may_schedule(site: Site<'_>) -> Result<bool> {
+    const CAP_SYS_NICE: u32 = 23;
+    match site.host.read_text("proc/self/status") {
+        Ok(text) => Ok(parse::capabilities(&text).is_none_or(|own| own >> CAP_SYS_NICE & 1 == 1)),
+        Err(error) if error.cause == Cause::Missing => Ok(true),
+        Err(error) => Err(site.unreadable(&error)),
+    }
 }
 
 /// True if the NAPIs of an interface, as a whole, have threads.
@@ -234,6 +249,12 @@ mod tests {
             );
             assert_eq!(check(&host), Err(expected));
         }
+        let restricted = host().with("proc/self/status", "Name:\trxlab\nCapEff:\t000001ffff7fffff\n");
+        let expected = "threaded eth0 would end the thread napi/eth0-8193 (process 500), and rxlab could not restore its \
+                        CPUs and scheduling without CAP_SYS_NICE; set the default first";
+        assert_eq!(check(&restricted), Err(expected.to_owned()));
+        let allowed = host().with("proc/self/status", "Name:\trxlab\nCapEff:\t000001ffffffffff\n");
+        assert_eq!(check(&allowed), Ok(()));
         let realtime =
             add(host(), (500, 2, "napi/eth0-8193"), &Scheduling { policy: 1, priority: 5, nice: 0 });
         assert_eq!(check(&attributes(realtime, 500, 0, 0)), Ok(()), "its slice is not shown");
