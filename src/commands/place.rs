@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Global, machine, output};
 use crate::error::{CommandError, Kind, Result};
-use rxlab_change::apply::{self, ApplyError};
+use rxlab_change::apply::{self, ApplyError, UndoError};
 use rxlab_change::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
@@ -51,13 +51,7 @@ pub(super) fn root(global: &Global) -> Result<PathBuf> {
 pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn Host>, Model)> {
     let own = machine::host(&Global { netns: None, ..global.clone() })?;
     let host = apply::reach(&own, begin)
-        .map_err(|hidden| {
-            CommandError::new(
-                Kind::Changed,
-                format!("the network namespace of {} was not found: {hidden}", begin.id),
-            )
-            .hint(format!("`rxlab undo --forget {}` gives its values up", begin.id))
-        })?
+        .map_err(|hidden| UndoError::Lost { id: begin.id.clone(), hidden })?
         .unwrap_or_else(|| Box::new(own));
     let model = machine::describe(&Inventory::take(&*host, Scope::Path))?;
     Ok((host, model))
@@ -177,6 +171,9 @@ impl From<JournalError> for CommandError {
                 "restore the values of its `before` fields by hand, then run `rxlab undo --forget` with its id"
             }
             JournalError::LaterVersion { .. } => "install that version",
+            JournalError::Registry(_) => {
+                "bring it back, or move RUN/journals away: then no journal of another state directory is seen"
+            }
             JournalError::Lock(LockError::Untrusted { .. }) => {
                 "make root its owner and only writer, or name another directory with --state-dir"
             }

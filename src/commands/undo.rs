@@ -119,7 +119,9 @@ impl From<UndoError> for CommandError {
         let hint = match error {
             UndoError::Journal(error) => return error.into(),
             UndoError::OtherRoot(_) => None,
-            UndoError::Lost { ref id, .. } => Some(format!("`rxlab undo --forget {id}` gives its values up")),
+            UndoError::Lost { ref id, .. } => {
+                Some(format!("if it is gone for good, `rxlab undo --forget {id}` gives its values up"))
+            }
             UndoError::Covered { ref newer, .. } => Some(format!("run `rxlab undo {newer}` first")),
         };
         CommandError::new(Kind::Changed, error).hint_all(hint)
@@ -239,7 +241,8 @@ fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
         return Err(if is_rehearsal {
             CommandError::silent(Kind::Failed)
         } else {
-            CommandError::failed("not everything could be restored").hint("run `rxlab undo` again")
+            CommandError::failed("not everything could be restored")
+                .hint("run `rxlab undo` again once the reasons above are gone")
         });
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {

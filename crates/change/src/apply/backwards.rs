@@ -31,7 +31,7 @@ pub enum UndoError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The location of its values is unknown. It stays open.
-    #[error("the network namespace of transaction {id} was not found: {hidden}")]
+    #[error("cannot reach the network namespace of transaction {id}: {hidden}")]
     Lost { id: String, hidden: Hidden },
     #[error("transaction {0} belongs to another root")]
     OtherRoot(String),

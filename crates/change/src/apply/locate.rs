@@ -61,20 +61,19 @@ fn find(
     namespace: &Namespace,
     home: Option<&Namespace>,
 ) -> Result<Option<Box<dyn Host>>, Hidden> {
-    let open = |at: &Namespace| {
-        let opened = host.seen_from(at, home).ok()?;
-        let is_it = opened.namespace().is_some_and(|found| found.is_same(namespace));
-        is_it.then_some(opened)
-    };
+    let is_it = |opened: &dyn Host| opened.namespace().is_some_and(|found| found.is_same(namespace));
     // The file it was entered through may be gone while the namespace remains: `/proc/PID/ns/net` goes with
     // its process, while others live on in there.
-    if let Some(opened) = open(namespace) {
+    if let Some(opened) = host.seen_from(namespace, home).ok().filter(|opened| is_it(&**opened)) {
         return Ok(Some(opened));
     }
     let all = host.namespaces()?;
-    let same = all.iter().find(|other| other.is_same(namespace));
-    same.map(|same| open(same).ok_or_else(|| Hidden(format!("cannot enter {}", same.path.display()))))
-        .transpose()
+    let Some(same) = all.iter().find(|other| other.is_same(namespace)) else { return Ok(None) };
+    match host.seen_from(same, home) {
+        Ok(opened) if is_it(&*opened) => Ok(Some(opened)),
+        Ok(_) => Err(Hidden(format!("{} leads to another one by now", same.path.display()))),
+        Err(error) => Err(Hidden(error.to_string())),
+    }
 }
 
 /// Current location of a value's target.
