@@ -70,17 +70,17 @@ impl Disk {
         self.run.as_deref().map(Registry::new)
     }
 
-    /// Registered files that are neither open nor archived, each with its id.
-    fn unseen(&self, registry: &Registry) -> io::Result<Vec<(String, PathBuf)>> {
+    /// Those of the registered files that are neither open nor archived, each with its id.
+    fn unseen(&self, registered: Vec<PathBuf>) -> io::Result<Vec<(String, PathBuf)>> {
         let mut unseen = Vec::new();
-        for path in registry.entries()? {
+        for path in registered {
             let Some(id) = id_of(&path) else { continue };
             // The directory may have been renamed since.
             let own = [Folder::Open, Folder::Archive].map(|folder| self.path(folder, &id));
             let archived = path.with_file_name("archive").join(name_of(&id));
             let mut found = false;
             for place in [&path, &archived].into_iter().chain(&own) {
-                found = found || is_there(place)?;
+                found = found || is_there(place).map_err(|error| naming(place, &error))?;
             }
             if !found {
                 unseen.push((id, path));
@@ -107,6 +107,11 @@ fn is_there(path: &Path) -> io::Result<bool> {
         }
         found => found.map(|_| true),
     }
+}
+
+/// The error with the path that it is of.
+fn naming(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Makes created and removed names in a directory survive a crash.
@@ -264,7 +269,8 @@ impl Storage for Disk {
             // Of an earlier version.
             None => Some(entry),
         };
-        let mut others: Vec<PathBuf> = registry.entries()?.into_iter().filter_map(state).collect();
+        let entries = registry.entries().map_err(|error| naming(registry.file(), &error))?;
+        let mut others: Vec<PathBuf> = entries.into_iter().filter_map(state).collect();
         others.retain(|state| Some(state) != own.as_ref());
         others.sort();
         others.dedup();
@@ -273,17 +279,17 @@ impl Storage for Disk {
     }
 
     fn missing(&self) -> io::Result<Vec<(String, PathBuf)>> {
-        match self.registry().map(|registry| self.unseen(&registry)) {
-            None => Ok(Vec::new()),
+        let Some(registry) = self.registry() else { return Ok(Vec::new()) };
+        match registry.entries() {
             // A user who may not read the registry cannot change the machine.
-            Some(Err(error)) if Errno::from_io_error(&error) == Some(Errno::ACCESS) => Ok(Vec::new()),
-            Some(found) => found,
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::ACCESS) => Ok(Vec::new()),
+            entries => self.unseen(entries.map_err(|error| naming(registry.file(), &error))?),
         }
     }
 
     fn forget_missing(&self, id: &str) -> io::Result<bool> {
         match self.registry() {
-            Some(registry) if self.unseen(&registry)?.iter().any(|(unseen, _)| unseen == id) => {
+            Some(registry) if self.unseen(registry.entries()?)?.iter().any(|(unseen, _)| unseen == id) => {
                 registry.remove(&name_of(id))
             }
             _ => Ok(false),

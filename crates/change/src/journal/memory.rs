@@ -18,15 +18,14 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A copy of the open files of `storage`.
-    pub(super) fn copy_of(storage: &dyn Storage) -> io::Result<Self> {
-        let mut copy = Self { missing: storage.missing()?, ..Self::default() };
-        for id in storage.list(Folder::Open)? {
-            let bytes = storage.read(Folder::Open, &id)?;
-            copy.paths.insert(id.clone(), storage.path(Folder::Open, &id));
-            copy.files.get_mut().expect("no writer panicked").insert(id, bytes);
-        }
-        Ok(copy)
+    pub(super) fn without(missing: Vec<(String, PathBuf)>) -> Self {
+        Self { missing, ..Self::default() }
+    }
+
+    /// Adds a copy of the file `path`.
+    pub(super) fn add(&mut self, id: String, path: PathBuf, bytes: Vec<u8>) {
+        self.paths.insert(id.clone(), path);
+        self.files.get_mut().expect("no writer panicked").insert(id, bytes);
     }
 
     fn with<T>(&self, id: &str, act: impl FnOnce(&mut Vec<u8>) -> T) -> io::Result<T> {

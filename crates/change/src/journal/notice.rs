@@ -77,12 +77,15 @@ impl fmt::Display for Notice {
         let Notice { id, what, lapse, is_closed, values } = self;
         write!(f, "transaction {id} ({what}) {lapse} and ")?;
         let (all, left) = (values.len(), self.troubles().count());
+        let gone = values.iter().filter(|value| value.outcome == Outcome::Gone && !value.trouble).count();
         let is_in_part = |value: &UndoOutcome| matches!(value.outcome, Outcome::RestoredInPart { .. });
         match left {
-            0 if *is_closed => f.write_str("was reverted"),
-            0 => f.write_str("was reverted in part"),
-            _ if left == all && !values.iter().any(is_in_part) => {
-                write!(f, "was not reverted: {} left", plural(all, "value"))
+            0 if !is_closed => f.write_str("was reverted in part"),
+            0 if gone == 0 => f.write_str("was reverted"),
+            0 if gone == all => f.write_str("is over: what it was set on no longer exists"),
+            0 => write!(f, "was reverted, except {} that no longer exist", plural(gone, "value")),
+            _ if left + gone == all && !values.iter().any(is_in_part) => {
+                write!(f, "was not reverted: {} left", plural(left, "value"))
             }
             _ => write!(f, "was reverted in part: {left} of {} left", plural(all, "value")),
         }
@@ -119,5 +122,12 @@ mod tests {
         let mixed = vec![restored(), drift()];
         assert_eq!(notice(true, mixed), (false, "was reverted in part: 1 of 2 values left".into()));
         assert_eq!(notice(false, vec![]), (false, "was reverted in part".into()), "of an earlier version");
+        // The interface was deleted, and one of the same name was made with the same value.
+        let gone = || value(Outcome::Gone, false);
+        let over = "is over: what it was set on no longer exists";
+        assert_eq!(notice(true, vec![gone(), gone()]), (true, over.into()));
+        let except = "was reverted, except 1 value that no longer exist";
+        assert_eq!(notice(true, vec![restored(), gone()]), (true, except.into()));
+        assert_eq!(notice(true, vec![gone(), drift()]), (false, "was not reverted: 1 value left".into()));
     }
 }

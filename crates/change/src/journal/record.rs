@@ -67,7 +67,7 @@ pub enum Record {
     },
     /// Nothing of this transaction is left to undo.
     Closed,
-    /// A kind added by a later version. Its meaning is unknown here, so the transaction is never closed.
+    /// A kind, or a content, added by a later version. Its meaning is unknown here, so the transaction is never closed.
     #[serde(other)]
     Unknown,
 }
@@ -346,6 +346,13 @@ impl Outcome {
     }
 }
 
+/// What every version writes in a record.
+#[derive(Deserialize)]
+struct OfAnyVersion {
+    #[serde(rename = "record")]
+    _kind: String,
+}
+
 impl Record {
     /// The line of the file: CRC-32 of the JSON in 8 hexadecimal digits, a space, the JSON, a line
     /// feed.
@@ -354,7 +361,8 @@ impl Record {
         format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())).into_bytes()
     }
 
-    /// Reads one line without its line feed; `None` when the sum or the JSON is wrong.
+    /// Reads one line without its line feed; `None` if the sum is wrong, or if it is no record. One with the right sum is not
+    /// damaged: what this version does not know in it is a later version's.
     pub fn from_line(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?;
         let (sum, json) = line.split_once(' ')?;
@@ -363,7 +371,8 @@ impl Record {
         if sum != crc32fast::hash(json.as_bytes()) {
             return None;
         }
-        serde_json::from_str(json).ok()
+        let is_record = || serde_json::from_str::<OfAnyVersion>(json).is_ok();
+        serde_json::from_str(json).ok().or_else(|| is_record().then_some(Self::Unknown))
     }
 }
 
@@ -390,6 +399,21 @@ mod tests {
         assert_eq!(read(away), Record::Undone { seq: 3, outcome: Outcome::Deferred });
         let then = read(r#"{"record":"surroundings","online":"0-7","devices":[]}"#);
         assert!(matches!(then, Record::Environment(then) if then.online.is_some()));
+    }
+
+    /// Such a line once counted as damaged, and the user was told to restore its values by hand.
+    #[test]
+    fn what_a_later_version_added_is_not_damage() {
+        for (json, read) in [
+            (r#"{"record":"undone","seq":1,"outcome":"postponed","until":9}"#, Some(Record::Unknown)),
+            (r#"{"record":"intent","seq":2,"knob":"rps","target":{"port":7}}"#, Some(Record::Unknown)),
+            (r#"{"record":"signed","by":"a"}"#, Some(Record::Unknown)),
+            (r#"{"outcome":"restored"}"#, None),
+            ("7", None),
+        ] {
+            let line = format!("{:08x} {json}", crc32fast::hash(json.as_bytes()));
+            assert_eq!(Record::from_line(line.as_bytes()), read, "{json}");
+        }
     }
 
     #[test]

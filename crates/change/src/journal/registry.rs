@@ -25,6 +25,10 @@ impl Registry {
         Self { file: run.join("journals") }
     }
 
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
     pub(super) fn entries(&self) -> io::Result<Vec<PathBuf>> {
         let bytes = if_there(private::read(&self.file))?.unwrap_or_default();
         let paths = bytes.split(|byte| *byte == 0).filter(|path| !path.is_empty());

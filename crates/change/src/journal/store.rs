@@ -43,6 +43,9 @@ pub enum JournalError {
     /// to undo.
     #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
     LaterVersion { path: PathBuf },
+    /// What [`Storage::others`] and [`Storage::missing`] read; the error names the file.
+    #[error("cannot tell which transactions of this machine are open: {0}")]
+    Registry(io::Error),
     #[error("the journal of transaction {id} is missing: {}", path.display())]
     Missing { id: String, path: PathBuf },
     #[error("no open transaction `{id}`{}", open_list(open))]
@@ -138,7 +141,12 @@ impl Store {
 
     /// An in-memory copy of the open transactions: changes to it never reach a disk.
     pub fn rehearsal(&self) -> Result<Self, JournalError> {
-        let copy = Memory::copy_of(&*self.storage).map_err(|error| self.error("read", "", error))?;
+        let mut copy = Memory::without(self.missing()?);
+        for id in self.open_ids()? {
+            let read = self.storage.read(Folder::Open, &id);
+            let bytes = read.map_err(|error| self.error("read", &id, error))?;
+            copy.add(id.clone(), self.path(&id), bytes);
+        }
         Ok(Self::new(copy))
     }
 
@@ -205,14 +213,13 @@ impl Store {
 
     /// Other journals that have changed the machine since boot, with their state directories.
     pub fn others(&self) -> Result<Vec<(PathBuf, Store)>, JournalError> {
-        let others =
-            self.storage.others().map_err(|error| self.error("find the journals next to", "", error))?;
+        let others = self.storage.others().map_err(JournalError::Registry)?;
         Ok(others.into_iter().map(|(state, other)| (state, Store { storage: other.into() })).collect())
     }
 
     /// Open transactions of the machine, of any journal, whose files are not there.
     fn missing(&self) -> Result<Vec<(String, PathBuf)>, JournalError> {
-        self.storage.missing().map_err(|error| self.error("find the journals next to", "", error))
+        self.storage.missing().map_err(JournalError::Registry)
     }
 
     /// True if the transaction is open and its file is not there.
