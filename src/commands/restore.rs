@@ -50,6 +50,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         return Err(CommandError::usage(format!("nothing is persisted: no {}", path.display()))
             .hint("`rxlab persist` keeps what is applied and confirmed"));
     }
+    // Nobody may be there to write to a FIFO.
+    if !path.is_file() {
+        return Err(CommandError::usage(format!("{} is not a regular file", path.display())));
+    }
     let mut plan = apply_command::read_plan(global, &path)?;
     let stop = place::stop_flag()?;
     let (root, store) = (place::root(global)?, place::store(global));

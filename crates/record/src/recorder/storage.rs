@@ -114,7 +114,10 @@ impl Storage for Disk {
             let entry = entry?;
             // Removed meanwhile.
             let Ok(about) = entry.metadata() else { continue };
-            files.extend(entry.file_name().into_string().ok().map(|name| (name, about.len())));
+            // Opening a FIFO would wait for its other end.
+            if about.is_file() {
+                files.extend(entry.file_name().into_string().ok().map(|name| (name, about.len())));
+            }
         }
         files.sort();
         Ok(files)

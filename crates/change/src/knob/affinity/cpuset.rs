@@ -104,6 +104,7 @@ pub(super) fn remark(host: &dyn Host, file: &str, value: &str) -> Option<String>
 
 const MEANINGS: Meanings = &[
     (Errno::NOSPC, "a group of version 1 with processes in it must have CPUs"),
+    (Errno::BUSY, "a group below it uses other CPUs (version 1), or deadline tasks need more of them"),
     (Errno::INVAL, "another group has exclusive use of these CPUs, or this kernel has none of them"),
     (Errno::RANGE, "this kernel has no such CPU"),
     (Errno::OVERFLOW, "this kernel has no such CPU"),
