@@ -185,4 +185,14 @@ replays! {
     values_of_napis_that_cannot_be_listed: r#"{"custom":[[{"QueueThreaded":[0,1]},0]],"first":{"Apply":{"set":[[{"Channels":0},0],[{"Rps":[2,0]},1]],"confirm":1,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Fault":["DiskWrites","ENOSPC",20]}},{"of":"Write","at":2,"act":{"Fault":["Napis","EMFILE",150]}}]}"#;
     /// A persisted plan named a control group twice, by its path and by its unit: both values were said to be set.
     control_group_by_two_names: r#"{"first":{"Apply":{"set":[],"confirm":1,"netns":0}},"events":[{"of":"Any","at":1,"act":{"Run":{"Restore":{"set":[[{"Thread":[1,0]},0],[{"Group":0},0],[{"Rss":1},0]]}}}},{"of":"Any","at":1,"act":{"Run":{"Restore":{"set":[[{"Group":0},1]]}}}}]}"#;
+    /// An interface was in another network namespace while NAPIs were listed, and its values were not saved before they were
+    /// discarded.
+    values_of_napis_that_were_not_listed: r#"{"custom":[[{"QueueThreaded":[0,1]},1]],"first":{"Apply":{"set":[[{"Ring":0},0]],"confirm":1,"netns":0}},"events":[{"of":"Journal","at":1,"act":{"Netns":[0,1]}},{"of":"Any","at":78,"act":{"Netns":[0,0]}}]}"#;
+    /// An undo was killed after its write, and `reapply` saved what that had left.
+    reapplied_after_an_undo_that_was_killed: r#"{"custom":[[{"Irq":[0,1]},2]],"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":0,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Run":{"Undo":{"only":null,"force":false}}}},{"of":"Write","at":2,"act":"Kill"},{"of":"Write","at":2,"act":{"Run":"Reapply"}}]}"#;
+    /// Values that were set again gave a NAPI a thread, and the next write of the same plan did not save what another program had
+    /// set for that.
+    thread_made_by_a_value_that_was_set_again: r#"{"custom":[[{"QueueThreaded":[0,1]},0]],"first":{"Apply":{"set":[[{"Ring":0},1],[{"Channels":0},1]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":4,"act":{"Write":[{"NapiPriority":[0,1]},{"Ours":0}]}}]}"#;
+    /// Two names were exchanged between two settings of one plan, which set the same interface twice and said that it has both values.
+    one_interface_set_by_two_names: r#"{"custom":[[{"Gro":2},0]],"first":{"Apply":{"set":[[{"QueueThreaded":[2,0]},0],[{"Rps":[3,0]},0],[{"Rps":[2,0]},1]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":245,"act":{"Swap":[2,3]}},{"of":"Write","at":1,"act":{"Fault":[{"Device":0},"EMFILE",20]}}]}"#;
 }

@@ -2,18 +2,17 @@
 //!
 //! A driver told to use other queues recreates all of them and forgets the values set for them.
 
-use std::borrow::Cow;
-
 use super::ApplyError;
 use super::check::knob_of;
 use super::locate::{interface_id, look};
 use super::set::{self, Known, Unset};
 use crate::journal::{Armed, Displaced, Touched};
 use crate::knob::{Knob, KnobError, Site, check_threads};
+use rxlab_base::parse;
 use rxlab_base::units::NicName;
-use rxlab_path::model::{Model, NicKind};
+use rxlab_path::model::{Model, Nic, NicKind};
 use rxlab_setting::{Owner, Setting, Target, apply_order, tunable};
-use rxlab_sys::Host;
+use rxlab_sys::{Host, Query};
 
 /// Current values that writing `knob` to `target` may reset. One that exists but cannot be read
 /// is an error: it could not be set again.
@@ -47,6 +46,9 @@ pub(super) fn displaced(
             }
         }
     }
+    if let Some(nic) = target.nic().filter(|_| !(knob.discards().is_empty() && knob.replaces().is_empty())) {
+        check_napis(site, nic)?;
+    }
     if knob.discards().contains(&"napi_priority")
         && host.namespace().is_some()
         && let Some(nic) = target.nic().and_then(|nic| model.nic(nic))
@@ -71,6 +73,26 @@ fn unread(site: Site<'_>, nic: &NicName) -> Option<KnobError> {
     let has_names = nic.kind == NicKind::Device && !nic.other_irqs.is_empty();
     (is_running && has_names && nic.driver.is_none())
         .then(|| site.unknown("interrupts", "its driver cannot be read"))
+}
+
+/// Refuses to go on if NAPIs of an interface are unknown here only because it was in another network namespace while the kernel
+/// listed them.
+fn check_napis(site: Site<'_>, nic: &NicName) -> Result<(), KnobError> {
+    let has_napis = |nic: &Nic| nic.rx.iter().any(|queue| queue.napi.is_some());
+    let Some(known) = site.model.nic(nic).filter(|nic| site.host.namespace().is_some() && !has_napis(nic))
+    else {
+        return Ok(());
+    };
+    let listed = match site.query(&Query::Napis, parse::netdev_napis, "a list of NAPIs") {
+        Err(KnobError::Unsupported { .. }) => return Ok(()),
+        listed => listed?,
+    };
+    // Many drivers do not report which queue a NAPI polls.
+    let is_listed = listed.iter().any(|napi| Some(napi.ifindex) == known.ifindex);
+    if is_listed && look(site.host).nic(nic).is_some_and(has_napis) {
+        return Err(site.unknown("NAPIs", "they were not listed a moment ago; try again"));
+    }
+    Ok(())
 }
 
 /// `there` without changes by our own earlier write of `knob`, which replaced those that equal its current value `live`.
@@ -107,7 +129,8 @@ pub(super) fn set_by_others(host: &dyn Host, before: &[Displaced], there: &[Disp
 
 /// Values that writing a target may reset: those `there` now, and those of queues that an earlier write of
 /// the transaction removed and this one may bring back. After an interrupted write the current values are
-/// driver leftovers unless others must have set them, and those from before it count.
+/// driver leftovers unless others must have set them, and those from before it count; after an undo that did not end, so do those
+/// that are as in a new queue.
 pub(super) fn carried(host: &dyn Host, earlier: Option<&Touched>, there: Vec<Displaced>) -> Vec<Displaced> {
     let Some(earlier) = earlier else { return there };
     let gone = earlier.displaced.iter().filter(|value| there.iter().all(|other| !is_same(value, other)));
@@ -116,6 +139,9 @@ pub(super) fn carried(host: &dyn Host, earlier: Option<&Touched>, there: Vec<Dis
     let mut all = if cut_short {
         let set = set_by_others(host, &earlier.displaced, &there);
         overlaid(&overlaid(&there, &earlier.displaced), &set)
+    } else if let Some(held) = &earlier.held {
+        let lost: Vec<Displaced> = there.iter().filter(|live| is_new(host, live)).cloned().collect();
+        overlaid(&there, &overlaid(&overlaid(&lost, &earlier.displaced), held))
     } else {
         there
     };
@@ -189,6 +215,11 @@ pub(super) fn is_same(value: &Displaced, other: &Displaced) -> bool {
     value.knob == other.knob && value.target.lasting() == other.target.lasting()
 }
 
+/// True for the value of a new queue.
+fn is_new(host: &dyn Host, live: &Displaced) -> bool {
+    knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value))
+}
+
 /// Those of `values` whose current value is that of a new queue.
 pub(super) fn reset_to_new(
     host: &dyn Host,
@@ -196,17 +227,18 @@ pub(super) fn reset_to_new(
     nic: &NicName,
     values: &[Displaced],
 ) -> Result<Vec<Displaced>, KnobError> {
-    let is_fresh = |live: &Displaced| knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value));
-    let live: Vec<Displaced> = now(host, model, nic, values)?.into_iter().filter(is_fresh).collect();
+    let live: Vec<Displaced> =
+        now(host, model, nic, values)?.into_iter().filter(|live| is_new(host, live)).collect();
     Ok(values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect())
 }
 
 /// Sets all of `values` again that have changed, in the order of their rows, and returns those. A removed queue took its values with it.
 /// `armed` is that of the write that reset them: its journal entry has them. `nic` is the name of the
-/// interface with inode `inode` in sysfs; once another interface has it, nothing more is written.
+/// interface with inode `inode` in sysfs; once another interface has it, nothing more is written. A value that is set again may
+/// have others discarded, such as NAPIs with new threads: `model` is current afterwards.
 pub(super) fn replay(
     host: &dyn Host,
-    model: &Model,
+    model: &mut Model,
     (nic, inode): (&NicName, Option<u64>),
     values: &[Displaced],
     armed: &Armed,
@@ -214,10 +246,7 @@ pub(super) fn replay(
     let mut replayed = Vec::new();
     let mut values: Vec<&Displaced> = values.iter().collect();
     values.sort_by_key(|value| apply_order(&value.knob));
-    // A value that is set again may have others discarded, such as NAPIs with new threads.
-    let mut model = Cow::Borrowed(model);
     for Displaced { knob, target, value } in values {
-        let model = &mut model;
         let target = target.of_nic(nic);
         let knob = knob_of(knob)?;
         let value = &knob.for_current_queues(knob.site(host, model, &target), value);
@@ -228,7 +257,7 @@ pub(super) fn replay(
             return Err(ApplyError::NotKept { setting: Box::new(setting), why });
         }
         if !knob.discards().is_empty() {
-            *model = Cow::Owned(rediscover(host, model));
+            *model = rediscover(host, model);
         }
         replayed.push(setting);
     }
@@ -446,6 +475,16 @@ mod tests {
         assert_eq!(carried(&host, None, vec![rps(0, "4")]), [rps(0, "4")]);
         let carried = carried(&host, Some(&earlier(&[])), vec![rps(0, "4")]);
         assert_eq!(carried, [rps(0, "4"), rps(1, "2")], "what is there may have been set since");
+    }
+
+    /// An undo was killed after its write, and what that had reset was taken for what others want.
+    #[test]
+    fn what_an_undo_that_was_cut_short_left_is_not_a_choice() {
+        let host = RecordedHost::new();
+        let begun = Touched { held: Some(vec![rps(0, "3")]), ..earlier(&[]) };
+        let after = |there| carried(&host, Some(&begun), there);
+        assert_eq!(after(vec![rps(0, "off"), rps(1, "off")]), [rps(0, "3"), rps(1, "2")]);
+        assert_eq!(after(vec![rps(0, "4"), rps(2, "off")]), [rps(0, "4"), rps(2, "off"), rps(1, "2")]);
     }
 
     #[test]

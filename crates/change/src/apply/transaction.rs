@@ -355,8 +355,13 @@ impl Transaction {
             let set = if stop.load(Ordering::Relaxed) {
                 Err(ApplyError::Interrupted)
             } else {
-                caught(|| self.set(host, &mut model, setting))
-                    .unwrap_or_else(|why| Err(ApplyError::Internal(why)))
+                caught(|| {
+                    if self.has_set(host, &model, setting, &all) {
+                        return Err(ApplyError::another_interface(&setting.knob, &setting.target));
+                    }
+                    self.set(host, &mut model, setting)
+                })
+                .unwrap_or_else(|why| Err(ApplyError::Internal(why)))
             };
             match set {
                 Ok(kept) => all.push(kept),
@@ -367,6 +372,17 @@ impl Transaction {
             Ok(()) => Ok(all),
             Err(error) => Err(Box::new(Failure { error: error.into(), undo: self.undo(host, &model) })),
         }
+    }
+
+    /// True if one of the values set in `all` is of what the name of a setting leads to by now.
+    fn has_set(&self, host: &dyn Host, model: &Model, setting: &Setting, all: &[Kept]) -> bool {
+        let Setting { knob, target, .. } = setting;
+        let object = object_of(host, model, target);
+        let is_set = |touched: &Touched| {
+            all.iter().any(|kept| kept.setting.knob == *knob && kept.setting.target == touched.target)
+        };
+        let mut touched = self.journal.history().touched().into_iter();
+        touched.any(|touched| touched.is_of(knob, target, &object) && is_set(&touched))
     }
 
     /// Ends the transaction so that its values stay, undoable by id. One that set nothing is

@@ -224,8 +224,10 @@ fn put_back(
         return another_object();
     }
     // An RSS table is called otherwise with other queues.
-    let original = |site| knob.for_current_queues(site, &touched.original);
-    let is_original = knob.same(&original(knob.site(host, model, target)), &live);
+    let is_original_of = |model: &Model, live: &str| {
+        knob.same(&knob.for_current_queues(knob.site(host, model, target), &touched.original), live)
+    };
+    let is_original = is_original_of(model, &live);
     if is_original && is_whole(knob, touched) {
         return Outcome::Unchanged;
     }
@@ -271,7 +273,7 @@ fn put_back(
             && let Some(nic) = target.nic()
         {
             // They are compared again after the write.
-            let _ = displaced::replay(host, model, (nic, found), &displaced, &armed);
+            let _ = displaced::replay(host, model.to_mut(), (nic, found), &displaced, &armed);
         }
         // A value set while the journal was written must not be overwritten, nor another interface that now
         // has the name.
@@ -280,7 +282,7 @@ fn put_back(
         }
         let known = Known { object: found, value: &live };
         match set::set(knob, (host, model), (target, known), &touched.original, &armed) {
-            Ok(kept) if knob.same(&original(knob.site(host, model, target)), &kept) => {}
+            Ok(kept) if is_original_of(model, &kept) => {}
             Ok(kept) => return Outcome::Altered { kept },
             Err(Unset::Another) => return another_object(),
             Err(Unset::Changed(now)) => return failed(format!("it changed to {now} in the meantime")),
@@ -296,7 +298,7 @@ fn put_back(
     }
     let (Some(nic), false) = (target.nic(), displaced.is_empty()) else { return Outcome::Restored };
     *model = Cow::Owned(displaced::rediscover(host, model));
-    match displaced::replay(host, model, (nic, found), &displaced, &armed) {
+    match displaced::replay(host, model.to_mut(), (nic, found), &displaced, &armed) {
         Ok(replayed) if is_original && replayed.is_empty() => Outcome::Unchanged,
         Ok(_) => Outcome::Restored,
         Err(error) => failed(error.to_string()),
@@ -318,10 +320,10 @@ fn replay_lost(
         return Ok(());
     };
     let armed = journal.arm_restore(touched.seq).ok_or("its intent is not in the journal")?;
-    let model = displaced::rediscover(host, model);
+    let mut model = displaced::rediscover(host, model);
     let lost =
         displaced::reset_to_new(host, &model, nic, &touched.displaced).map_err(|error| error.to_string())?;
-    displaced::replay(host, &model, (nic, found), &lost, &armed).map_err(|error| error.to_string())?;
+    displaced::replay(host, &mut model, (nic, found), &lost, &armed).map_err(|error| error.to_string())?;
     Ok(())
 }
 

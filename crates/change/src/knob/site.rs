@@ -96,7 +96,7 @@ impl Site<'_> {
     }
 
     /// The answer, parsed by `parse`; `expected` describes it.
-    pub(super) fn query<T, E: Display>(
+    pub(crate) fn query<T, E: Display>(
         self,
         query: &Query,
         parse: impl FnOnce(&[u8]) -> Result<T, E>,
