@@ -195,4 +195,6 @@ replays! {
     thread_made_by_a_value_that_was_set_again: r#"{"custom":[[{"QueueThreaded":[0,1]},0]],"first":{"Apply":{"set":[[{"Ring":0},1],[{"Channels":0},1]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":4,"act":{"Write":[{"NapiPriority":[0,1]},{"Ours":0}]}}]}"#;
     /// Two names were exchanged between two settings of one plan, which set the same interface twice and said that it has both values.
     one_interface_set_by_two_names: r#"{"custom":[[{"Gro":2},0]],"first":{"Apply":{"set":[[{"QueueThreaded":[2,0]},0],[{"Rps":[3,0]},0],[{"Rps":[2,0]},1]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":245,"act":{"Swap":[2,3]}},{"of":"Write","at":1,"act":{"Fault":[{"Device":0},"EMFILE",20]}}]}"#;
+    /// Two journals of one machine began a transaction in the same second, and gave it the same id.
+    one_id_in_two_journals: r#"{"first":{"Apply":{"set":[[{"Rps":[2,1]},1]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":1,"act":{"RunElsewhere":{"Apply":{"set":[[{"Threaded":0},1],[{"Gro":2},1]],"confirm":1,"netns":0}}}},{"of":"Journal","at":3,"act":{"Fault":["DiskGone","ENOENT",3]}}]}"#;
 }

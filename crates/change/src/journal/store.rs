@@ -376,7 +376,8 @@ impl Store {
         Ok(archived)
     }
 
-    /// A sortable counter, and four digits that distinguish two machines' journals.
+    /// A sortable counter, and four digits that distinguish the journals of two machines, and two of one machine that begin in the
+    /// same second: guards and entries of the registry are found by the id alone.
     fn next_id(&self, begin: &Begin) -> Result<String, JournalError> {
         let mut last = 0u64;
         for folder in [Folder::Open, Folder::Archive] {
@@ -384,7 +385,9 @@ impl Store {
             let counters = counters.iter().filter_map(|id| id.split('-').next()?.parse::<u64>().ok());
             last = counters.fold(last, u64::max);
         }
-        let sum = crc32fast::hash(format!("{}{}", begin.boot_id, begin.started).as_bytes());
+        let place = self.storage.path(Folder::Open, "");
+        let begun = format!("{}{}{}", begin.boot_id, begin.started, place.display());
+        let sum = crc32fast::hash(begun.as_bytes());
         Ok(format!("{:06}-{:04x}", last.saturating_add(1), sum & 0xffff))
     }
 
