@@ -14,7 +14,7 @@ use rxlab_change::journal::{History, Store, UndoOutcome};
 use rxlab_change::persist::{Checked, Refusal, Restorer, lasting};
 use rxlab_path::model::{Identity, Model};
 use rxlab_path::sample::{Inventory, Scope};
-use rxlab_setting::{Plan, PlannedSetting, Setting};
+use rxlab_setting::{Plan, PlannedSetting, Setting, tunable};
 use rxlab_sys::{Host, Namespace, OpenError, ProcessId};
 use rxlab_trial::factor::{Arms, Factor, FactorError};
 use rxlab_trial::record::TrialRecord;
@@ -336,11 +336,15 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
             let mut state = world.state();
             let is_done = is_done || state.has(Mutation::AllIsBack);
             for (at, undo) in done.done.undone.iter().enumerate() {
-                // Of an older transaction with the same value it says more, later.
+                // Of an older transaction with the same value, or with that of all queues, it says more, later.
                 let older = || done.done.undone[at + 1..].iter().flat_map(|older| &older.outcomes);
                 let is_last = |one: &&UndoOutcome| {
                     let same = |other: &UndoOutcome| (&other.knob, &other.target) == (&one.knob, &one.target);
-                    !older().any(same)
+                    let replaces = |other: &UndoOutcome| {
+                        tunable(&other.knob).is_some_and(|row| row.replaces.contains(&one.knob.as_str()))
+                            && other.target.nic() == one.target.nic()
+                    };
+                    !older().any(|other| same(other) || replaces(other))
                 };
                 let last: Vec<_> = undo.outcomes.iter().filter(is_last).cloned().collect();
                 state.check_outcomes(&undo.id, who, &last);
