@@ -22,12 +22,12 @@ expensive = netns,root,bpf,irqbalance,vm,minutes
 threads = $(shell expr 2 '*' `nproc`)
 
 check: lint ## Run the checks and tests that need no root, no kernel feature, no guest and no minutes; the others say so
-	RXLAB_SKIP=$(expensive) RUST_TEST_THREADS=$(threads) $(CARGO) test --locked --tests -- --skip cases::
+	RXLAB_SKIP=$(expensive) RUST_TEST_THREADS=$(threads) scripts/test
 	$(CARGO) test --locked --doc
 
 test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
 	scripts/setup.sh test
-	$(CARGO) test --locked --tests --no-fail-fast -- --skip cases::
+	scripts/test
 	$(CARGO) test --locked --doc
 
 test-cases: ## Run the field cases as tests: they measure time, so on a machine with nothing else to do
