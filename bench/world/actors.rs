@@ -16,14 +16,11 @@ use rxlab_path::model::{Identity, Model};
 use rxlab_path::sample::{Inventory, Scope};
 use rxlab_setting::{Plan, PlannedSetting, Setting, tunable};
 use rxlab_sys::{Host, Namespace, OpenError, ProcessId};
-use rxlab_trial::factor::{Arms, Factor, FactorError};
-use rxlab_trial::record::TrialRecord;
-use rxlab_trial::runner::{self, Bench, Measured};
-use rxlab_trial::simulate;
 
 use super::disk::{Place, SimDisk};
 use super::host::SimHost;
 use super::schedule::{Actor, Home, QueueValue, Set};
+use super::trials::trial;
 use super::{Killed, Link, Mutation, Running, State, World, kernel, nanoseconds};
 
 /// The root of the machine, as named in journals.
@@ -58,7 +55,7 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    fn new(is_done: bool) -> Self {
+    pub(super) fn new(is_done: bool) -> Self {
         if is_done { Ended::Done } else { Ended::Failed }
     }
 }
@@ -181,7 +178,7 @@ fn said(payload: &(dyn Any + Send)) -> &str {
 }
 
 /// The machine of a command, and its journals.
-fn machine(world: &Arc<World>) -> (SimHost, Store) {
+pub(super) fn machine(world: &Arc<World>) -> (SimHost, Store) {
     (SimHost::own(world), Store::new(SimDisk::new(world, place(world))))
 }
 
@@ -190,12 +187,12 @@ fn place(world: &Arc<World>) -> Place {
     world.state().stack.last().map_or(Place::Usual, |top| top.place)
 }
 
-fn look(host: &dyn Host) -> Model {
+pub(super) fn look(host: &dyn Host) -> Model {
     Model::new(&Inventory::take(host, Scope::Path))
 }
 
 /// The settings that a user means: by current names, of the devices in the namespace.
-fn settings(state: &State, set: &[Set], cookie: u64) -> Vec<Setting> {
+pub(super) fn settings(state: &State, set: &[Set], cookie: u64) -> Vec<Setting> {
     let text = |(slot, which): &Set| {
         let value = kernel::text(*slot, kernel::ours(*slot, *which));
         let target = match slot.home() {
@@ -230,7 +227,7 @@ fn netns(world: &Arc<World>, at: u8) -> Namespace {
 }
 
 /// The common beginning of `rxlab apply` and `rxlab trial`.
-fn begin(
+pub(super) fn begin(
     world: &Arc<World>,
     store: &Store,
     identity: &Identity,
@@ -269,7 +266,7 @@ fn begin(
 }
 
 /// The running process, and the moment at which what it says begins.
-fn me(world: &Arc<World>) -> (u32, u64) {
+pub(super) fn me(world: &Arc<World>) -> (u32, u64) {
     let state = world.state();
     (state.running().unwrap_or(0), state.tick())
 }
@@ -487,62 +484,6 @@ fn restore(world: &Arc<World>, set: &[Set]) -> Ended {
         }
     }
     Ended::new(round.refused.is_empty() && round.waiting.is_empty())
-}
-
-/// A trial whose slots take a second and measure nothing.
-struct SimBench<'a> {
-    world: &'a Arc<World>,
-    host: &'a SimHost,
-    factor: Factor,
-}
-
-impl Bench<TrialRecord> for SimBench<'_> {
-    type Error = FactorError;
-
-    fn slot(&mut self, arm: usize) -> Result<Measured, FactorError> {
-        self.factor.set(self.host, arm)?;
-        self.world.sleep(Duration::from_secs(1));
-        let work = if arm == 0 { 100.0 } else { 110.0 };
-        Ok(Measured { seconds: 1.0, values: [("throughput".to_owned(), work)].into(), ..Measured::default() })
-    }
-
-    fn save(&mut self, _: &TrialRecord) -> Result<(), FactorError> {
-        Ok(())
-    }
-
-    fn stopped(&self) -> bool {
-        false
-    }
-}
-
-fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
-    let (own, store) = machine(world);
-    let model = look(&own);
-    let cookie = own.namespace().and_then(|own| own.cookie).unwrap_or(0);
-    let settings = settings(&world.state(), set, cookie);
-    let plan = Plan::new("world", &settings);
-    let Ok(settings) = apply::check(&own, &model, &plan) else { return Ended::Failed };
-    let namespaces = (None, own.namespace().cloned());
-    let Some(transaction) = begin(world, &store, &model.identity, namespaces, Some(Duration::from_secs(60)))
-    else {
-        return Ended::Failed;
-    };
-    let factor = Factor::new(transaction, Arms::Settings(vec![Vec::new(), settings]), &own);
-    let mut bench = SimBench { world, host: &own, factor };
-    let mut record = TrialRecord { host: model.identity, min_pairs: 1, max_pairs: 1, ..simulate::record() };
-    let ran = runner::run(&mut record, 1, &mut bench);
-    if ran.is_ok() && keep {
-        return Ended::new(bench.factor.keep(&own).is_ok());
-    }
-    let who = me(world);
-    let undo = bench.factor.undo(&own);
-    let is_clean = undo.is_clean();
-    let mut state = world.state();
-    state.check_outcomes(&undo.id, who, &undo.outcomes);
-    if is_clean {
-        state.check_success(&undo.id, &undo.outcomes);
-    }
-    Ended::new(ran.is_ok() && is_clean)
 }
 
 /// A guard's view of the world.

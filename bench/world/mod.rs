@@ -32,6 +32,7 @@ mod processes;
 mod said;
 pub(crate) mod schedule;
 pub(crate) mod shrink;
+mod trials;
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
