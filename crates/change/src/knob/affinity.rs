@@ -2,6 +2,7 @@
 
 mod cpuset;
 mod lists;
+mod members;
 mod threads;
 
 pub(crate) use cpuset::{directory, directory_and_path};
@@ -42,23 +43,22 @@ impl Knob for Affinity {
     }
 
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        let list = || {
+            let cpus = site.online_cpus(value)?;
+            if cpus.is_empty() { Err(site.bad(value, EXPECTED)) } else { Ok(cpus) }
+        };
         match (site.target, value) {
-            (Target::Process(_), ALL) => return self.read(site).map(|_| ALL.to_owned()),
-            (Target::Cgroup(_) | Target::Unit(_), cpuset::INHERIT) => {
-                return cpuset::file(site).map(|_| cpuset::INHERIT.to_owned());
+            (Target::Process(pid), ALL) => threads::check(site, *pid, ALL).map(|()| ALL.to_owned()),
+            (Target::Process(pid), _) => {
+                let value = threads::text(site, &list()?)?;
+                threads::check(site, *pid, &value).map(|()| value)
             }
-            (Target::Process(_) | Target::Cgroup(_) | Target::Unit(_), _) => {}
-            _ => return Err(site.wrong(ACTS_ON)),
+            (Target::Cgroup(_) | Target::Unit(_), _) => {
+                let value = if value == cpuset::INHERIT { value.to_owned() } else { list()?.to_string() };
+                cpuset::check(site, &value).map(|()| value)
+            }
+            _ => Err(site.wrong(ACTS_ON)),
         }
-        let cpus = site.online_cpus(value)?;
-        if cpus.is_empty() {
-            return Err(site.bad(value, EXPECTED));
-        }
-        // A process that may run on all CPUs always reads as `all`.
-        let is_process = matches!(site.target, Target::Process(_));
-        let everywhere = is_process && site.model.online().difference(&cpus).is_empty();
-        let value = if everywhere { ALL.to_owned() } else { cpus.to_string() };
-        self.read(site).map(|_| value)
     }
 
     fn read(&self, site: Site<'_>) -> Result<String> {

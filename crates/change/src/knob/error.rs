@@ -121,6 +121,14 @@ pub enum KnobError {
         /// What it has that a new thread has not, such as `CPUs`.
         what: &'static str,
     },
+    /// The kernel would not take the CPUs back, or would replace those of others: nothing is written.
+    #[error("{knob} {target}: undo could not restore {why}")]
+    UnrestorableAffinity {
+        knob: &'static str,
+        target: Target,
+        /// What would be lost, the reason, and what to do.
+        why: String,
+    },
     /// There are only files, as in a recording, and they lack a value that the kernel has.
     #[error("{target} has no {knob} in this recording, though Linux {kernel} has it")]
     NotRecorded {
@@ -230,6 +238,7 @@ impl KnobError {
             | KnobError::Lacks { .. }
             | KnobError::Unrestorable { .. }
             | KnobError::UnrestorableThread { .. }
+            | KnobError::UnrestorableAffinity { .. }
             | KnobError::NotRecorded { .. }
             | KnobError::Denied { .. }
             | KnobError::Numbers(_)

@@ -192,13 +192,23 @@ impl Site<'_> {
     /// The error for a value that is missing for the reason `why` unless the kernel is one that has it, `since` being the
     /// first. Only files can lack it then.
     pub(super) fn lacks_since(self, since: &str, why: &'static str) -> KnobError {
-        let kernel = &self.model.identity.kernel;
-        let has_it = release(kernel).zip(release(since)).is_some_and(|(kernel, since)| kernel >= since);
-        if has_it && self.host.namespace().is_none() {
-            KnobError::NotRecorded { knob: self.knob, target: self.target.clone(), kernel: kernel.clone() }
+        if self.has_linux(since) && self.host.namespace().is_none() {
+            let kernel = self.model.identity.kernel.clone();
+            KnobError::NotRecorded { knob: self.knob, target: self.target.clone(), kernel }
         } else {
             self.lacks(why)
         }
+    }
+
+    /// True for this release of the kernel and later ones; false for one that does not begin with numbers.
+    pub(super) fn has_linux(self, since: &str) -> bool {
+        let kernel = release(&self.model.identity.kernel);
+        kernel.zip(release(since)).is_some_and(|(kernel, since)| kernel >= since)
+    }
+
+    /// The error for a value that undo could not restore.
+    pub(super) fn unrestorable(self, why: String) -> KnobError {
+        KnobError::UnrestorableAffinity { knob: self.knob, target: self.target.clone(), why }
     }
 
     /// An error unless system calls have the process numbers of `/proc`.

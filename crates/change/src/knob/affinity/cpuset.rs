@@ -3,6 +3,7 @@
 use rustix::io::Errno;
 
 use super::DENIED;
+use super::members::{self, Pinned};
 use crate::journal::Armed;
 use crate::knob::error::Meanings;
 use crate::knob::{KnobError, Result, Site};
@@ -42,7 +43,8 @@ pub(super) fn file(site: Site<'_>) -> Result<String> {
         Err(NoGroup::Unreadable(error)) => Err(site.unreadable(&error)),
         Err(NoGroup::NoCpuset) => Err(site.lacks(
             "the cpuset controller is not enabled for its control group (for a unit, `systemctl \
-             set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N",
+             set-property --runtime UNIT AllowedCPUs=0-7` enables it, with the CPUs that undo restores); or set \
+             its processes by pid:N",
         )),
     }
 }
@@ -77,19 +79,61 @@ pub(super) fn read(site: Site<'_>, file: &str) -> Result<String> {
         .map(|cpus| if cpus.is_empty() { INHERIT.to_owned() } else { cpus.to_string() })
 }
 
+/// Refuses a canonical value that the kernel would reject, or whose write undo could not revert.
+pub(super) fn check(site: Site<'_>, value: &str) -> Result {
+    let file = file(site)?;
+    let now = read(site, &file)?;
+    if now == value {
+        return Ok(());
+    }
+    let directory = directory_of(&file);
+    if [&*now, value].contains(&INHERIT) && members::keeps_its_list(site, directory)? {
+        if value == INHERIT {
+            return Err(site.bad(value, format!("{KEPT}; name CPUs")));
+        }
+        let cpus = members::effective(site, directory)?;
+        let first = match site.target {
+            Target::Unit(name) => format!("systemctl set-property --runtime {name} AllowedCPUs={cpus}"),
+            _ => format!("echo {cpus} >/{file}"),
+        };
+        return Err(site.unrestorable(format!(
+            "that it has no CPUs of its own: {KEPT}. Give it all that it may use first (`{first}`), which undo \
+             restores; or set its processes by pid:N"
+        )));
+    }
+    let Some(Pinned { tid, cpus, of_group, .. }) = members::pinned(site, directory)?.into_iter().next()
+    else {
+        return Ok(());
+    };
+    Err(site.unrestorable(format!(
+        "the affinity of thread {tid} ({}): Linux before 6.2 replaces it by the CPUs of the group. Give it those first \
+         (`taskset -p -c {of_group} {tid}`), or set the processes of the group by pid:N",
+        cpus_text(&cpus)
+    )))
+}
+
 /// Writes a canonical value.
 pub(super) fn write(site: Site<'_>, value: &str, armed: &Armed) -> Result {
     let file = file(site)?;
-    if let Some(group) = armed.group() {
-        let directory = file.strip_suffix(FILE).unwrap_or(&file).trim_end_matches('/');
-        if site.host.inode(directory).map_err(|error| site.unreadable(&error))? != group.inode {
-            return Err(site.not_there("it was made again, and is another control group now"));
-        }
+    if let Some(group) = armed.group()
+        && site.host.inode(directory_of(&file)).map_err(|error| site.unreadable(&error))? != group.inode
+    {
+        return Err(site.not_there("it was made again, and is another control group now"));
+    }
+    // Programs may have pinned threads since the check.
+    let pinned = members::pinned(site, directory_of(&file))?;
+    if !pinned.is_empty() {
+        site.numbered()?;
     }
     // An empty write would be ignored.
     let text = if value == INHERIT { "\n" } else { value };
     let written = site.host.write(&file, text.as_bytes());
-    written.map_err(|error| site.failed(Some(value), &error, DENIED, MEANINGS))
+    written.map_err(|error| site.failed(Some(value), &error, DENIED, MEANINGS))?;
+    members::pin_again(site, pinned, value)
+}
+
+fn directory_of(file: &str) -> &str {
+    file.strip_suffix(FILE).unwrap_or(file).trim_end_matches('/')
 }
 
 /// The CPUs that the parent groups withhold, if any.
@@ -102,15 +146,17 @@ pub(super) fn remark(host: &dyn Host, file: &str, value: &str) -> Option<String>
     (!lost.is_empty()).then(|| format!("its parent groups or other partitions withhold {}", cpus_text(&lost)))
 }
 
+const KEPT: &str = "this kernel empties the list only of a group without processes (version 2: since Linux 7.0 of any group)";
+
 const MEANINGS: Meanings = &[
-    (Errno::NOSPC, "a group of version 1 with processes in it must have CPUs"),
+    (Errno::NOSPC, KEPT),
     (Errno::BUSY, "a group below it uses other CPUs (version 1), or deadline tasks need more of them"),
     (Errno::INVAL, "another group has exclusive use of these CPUs, or this kernel has none of them"),
     (Errno::RANGE, "this kernel has no such CPU"),
     (Errno::OVERFLOW, "this kernel has no such CPU"),
 ];
 
-fn list(file: &str, text: &str) -> Result<CpuMask> {
+pub(super) fn list(file: &str, text: &str) -> Result<CpuMask> {
     text.trim().parse().map_err(|_| KnobError::broken(file, text, "a CPU list"))
 }
 

@@ -2,7 +2,8 @@ use super::{Affinity, Knob};
 use crate::journal::GroupId;
 use crate::knob::KnobError;
 use crate::knob::testbed::{self, armed_for, check, model, refusal, target, write};
-use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, LiveHost, RecordedHost, Rule};
+use rxlab_base::units::CpuMask;
+use rxlab_sys::{Action, Cause, Failpoint, Fault, FlakyHost, Host, HostError, LiveHost, RecordedHost, Rule};
 
 fn status(list: &str) -> String {
     format!("Name:\tweb\nCpus_allowed_list:\t{list}\nMems_allowed_list:\t0\n")
@@ -14,6 +15,36 @@ fn host() -> RecordedHost {
         .with("proc/812/task/812/status", status("0-15"))
         .with("proc/812/task/813/status", status("2"))
         .with("proc/812/task/814/status", status("0-6"))
+}
+
+fn checked(host: &dyn Host, kernel: &str, at: &str, value: &str) -> Result<String, String> {
+    let (target, mut model) = (target(at), model());
+    model.identity.kernel = kernel.to_owned();
+    Affinity.check(Affinity.site(host, &model, &target), value).map_err(|error| error.to_string())
+}
+
+/// A machine before Linux 6.2: no thread is given CPU 7, which is offline, and a group gives all threads its CPUs.
+struct OldHost(RecordedHost);
+
+impl Host for OldHost {
+    rxlab_sys::pass_on!([0] read, list, link, query, now_ns, inode, namespaces);
+
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        self.0.write(path, value)?;
+        let list = String::from_utf8_lossy(value).into_owned();
+        for thread in ["proc/812/task/812/status", "proc/812/status"] {
+            if path.ends_with("cpuset.cpus") && self.0.read(thread).is_ok() {
+                self.0.write(thread, status(&list).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        let Action::ThreadCpus { pid, tid, cpus } = action else { return self.0.act(action) };
+        let online: CpuMask = "0-6".parse().expect("a list");
+        self.0.act(&Action::ThreadCpus { pid: *pid, tid: *tid, cpus: cpus.intersection(&online) })
+    }
 }
 
 fn read(host: &dyn Host, at: &str) -> Result<String, String> {
@@ -61,6 +92,31 @@ fn going_back_to_all_names_no_cpus() {
     assert_eq!(read(&host, "pid:812").as_deref(), Ok("all@812-814"));
     assert_eq!(check(&Affinity, &host, "pid:812", "0-6").as_deref(), Ok("all"));
     assert_eq!(check(&Affinity, &host, "pid:812", "all").as_deref(), Ok("all"));
+}
+
+/// Before Linux 6.2 it is not: the process once kept fewer CPUs than it had, and undo said that it has all again.
+#[test]
+fn an_old_kernel_takes_cpus_that_are_offline_for_good() {
+    let of = |cpus: &str| {
+        let host = RecordedHost::new().with("proc/812/task/812/status", status(cpus));
+        host.with("sys/devices/system/cpu/possible", "0-7\n")
+    };
+    let refused = "affinity pid:812: undo could not restore CPU 7 of thread 812: Linux before 6.2 gives no process CPUs \
+                   that are offline. Bring them online, or give them up first (`taskset -a -p -c 0-6 812`)";
+    for old in ["6.1.0-13-amd64", "unknown"] {
+        assert_eq!(checked(&of("0-7"), old, "pid:812", "1"), Err(refused.to_owned()));
+        assert_eq!(checked(&of("0-7"), old, "pid:812", "all").as_deref(), Ok("all"), "it has them");
+        assert_eq!(checked(&of("0-6"), old, "pid:812", "1").as_deref(), Ok("1"));
+        assert_eq!(checked(&of("2"), old, "pid:812", "0-6").as_deref(), Ok("0-6"));
+        let all = checked(&of("0-6"), old, "pid:812", "all").expect_err("not without CPU 7");
+        assert!(all.contains("Linux before 6.2 gives no process CPU 7, offline now; use 0-6"), "{all}");
+    }
+    assert_eq!(checked(&of("0-7"), "6.2.0", "pid:812", "1").as_deref(), Ok("1"));
+    // The CPU went offline after the change.
+    let host = OldHost(of("1"));
+    write(&Affinity, &host, "pid:812", "all").expect("moved back");
+    let back = read(&host, "pid:812").expect("it runs");
+    assert!(back == "0-6" && !Affinity.same("all", &back), "{back}");
 }
 
 #[test]
@@ -126,6 +182,89 @@ fn a_group_without_cpus_of_its_own_inherits() {
     assert_eq!(read(&host, at).as_deref(), Ok("inherit"));
     assert!(Affinity.same("inherit", "inherit") && !Affinity.same("inherit", "2-5"));
     assert!(Affinity.left_by(&["inherit".to_owned(), "2".to_owned()], &[], "2"));
+}
+
+/// Once it had CPUs of its own, undo was refused until its last process ended.
+#[test]
+fn a_group_with_processes_does_not_get_a_list_that_the_kernel_keeps() {
+    let host = |populated: u8| {
+        let events = format!("populated {populated}\nfrozen 0\n");
+        version_2().with(&format!("{GROUP}/cgroup.events"), events)
+    };
+    let path = "cgroup:/system.slice/web.service";
+    let kept = "this kernel empties the list only of a group without processes (version 2: since Linux 7.0 of any group)";
+    let refused = |target: &str, first: &str| {
+        Err(format!(
+            "affinity {target}: undo could not restore that it has no CPUs of its own: {kept}. Give it all that it may \
+             use first (`{first}`), which undo restores; or set its processes by pid:N"
+        ))
+    };
+    for old in ["6.18.44", "5.15.0-86-generic", "unknown"] {
+        let by_hand = format!("echo 0-3 >/{GROUP}/cpuset.cpus");
+        assert_eq!(checked(&host(1), old, path, "2"), refused(path, &by_hand));
+        assert_eq!(checked(&host(0), old, path, "2").as_deref(), Ok("2"));
+        assert_eq!(checked(&host(1), old, path, "inherit").as_deref(), Ok("inherit"), "it does");
+        let own = host(1).with(&format!("{GROUP}/cpuset.cpus"), "0-3\n");
+        assert_eq!(checked(&own, old, path, "2").as_deref(), Ok("2"));
+        let emptied = checked(&own, old, path, "inherit").expect_err("it would be refused");
+        assert_eq!(emptied, format!("invalid value `inherit` for affinity: {kept}; name CPUs"));
+    }
+    let unit = "user@0.service/app.slice/own.service";
+    let of_unit = version_2()
+        .with(&format!("sys/fs/cgroup/user.slice/{unit}/cpuset.cpus"), "\n")
+        .with(&format!("sys/fs/cgroup/user.slice/{unit}/cgroup.events"), "populated 1\n")
+        .with("sys/fs/cgroup/cpuset.cpus.effective", "0-6\n");
+    let first = "systemctl set-property --runtime own.service AllowedCPUs=0-6";
+    assert_eq!(checked(&of_unit, "6.1.0", "unit:own", "2"), refused("unit:own.service", first));
+    assert_eq!(checked(&host(1), "7.0.0", path, "2").as_deref(), Ok("2"));
+    assert_eq!(checked(&host(1), "7.0.0", path, "inherit").as_deref(), Ok("inherit"));
+    // Version 1 has no such file, and counts the groups below as well.
+    let version_1 = RecordedHost::new().with("sys/fs/cgroup/cpuset/a/cpuset.cpus", "0-3\n");
+    let version_1 = version_1.with("sys/fs/cgroup/cpuset/a/tasks", "");
+    assert_eq!(checked(&version_1, "7.0.0", "cgroup:/a", "inherit").as_deref(), Ok("inherit"));
+    let version_1 = version_1.with("sys/fs/cgroup/cpuset/a/b/tasks", "812\n");
+    assert!(checked(&version_1, "7.0.0", "cgroup:/a", "inherit").is_err());
+}
+
+/// A version 1 group of CPUs 0 to 3, and thread 812 in a group below it that has no list.
+fn pinned(cpus: &str) -> RecordedHost {
+    RecordedHost::new()
+        .with("sys/fs/cgroup/cpuset/a/cpuset.cpus", "0-3\n")
+        .with("sys/fs/cgroup/cpuset/a/cpuset.effective_cpus", "0-3\n")
+        .with("sys/fs/cgroup/cpuset/a/tasks", "")
+        .with("sys/fs/cgroup/cpuset/a/b/tasks", "812\n813\n")
+        .with("proc/812/status", status(cpus))
+        .with("proc/812/task/812/status", status(cpus))
+}
+
+/// What taskset(1) had set was lost with the first write.
+#[test]
+fn an_old_kernel_does_not_keep_the_affinity_of_threads_in_a_group() {
+    let refused = "affinity cgroup:/a: undo could not restore the affinity of thread 812 (CPU 2): Linux before 6.2 \
+                   replaces it by the CPUs of the group. Give it those first (`taskset -p -c 0-3 812`), or set the \
+                   processes of the group by pid:N";
+    for old in ["6.1.0", "unknown"] {
+        assert_eq!(checked(&pinned("2"), old, "cgroup:/a", "1-2"), Err(refused.to_owned()));
+        assert_eq!(
+            checked(&pinned("2"), old, "cgroup:/a", "0-3").as_deref(),
+            Ok("0-3"),
+            "nothing is written"
+        );
+        assert_eq!(checked(&pinned("0-3,7"), old, "cgroup:/a", "1").as_deref(), Ok("1"), "CPU 7 is offline");
+    }
+    assert_eq!(checked(&pinned("2"), "6.2.0", "cgroup:/a", "1").as_deref(), Ok("1"));
+    let hidden = pinned("2").with("sys/fs/cgroup/cpuset/a/b/tasks", "0\n");
+    let unknown = checked(&hidden, "6.1.0", "cgroup:/a", "1").expect_err("it may be pinned");
+    assert!(unknown.contains("the processes of cgroup:/a are unknown"), "{unknown}");
+}
+
+/// A program may pin its threads after the change, and undo writes the list of the group again.
+#[test]
+fn threads_that_were_pinned_since_are_pinned_again() {
+    let host = OldHost(pinned("2"));
+    write(&Affinity, &host, "cgroup:/a", "1-3").expect("written");
+    assert_eq!(read(&host, "cgroup:/a").as_deref(), Ok("1-3"));
+    assert_eq!(read(&host, "pid:812").as_deref(), Ok("2"));
 }
 
 /// Looking for a unit's group takes time, in which systemd may make another one at its path.

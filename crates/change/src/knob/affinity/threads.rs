@@ -8,6 +8,7 @@ use super::DENIED;
 use super::lists::{ALL, KEEP, Lists, Thread};
 use crate::knob::error::Meanings;
 use crate::knob::{KnobError, Result, Site};
+use rxlab_base::number::cpus_text;
 use rxlab_base::parse;
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_sys::{Action, Cause};
@@ -30,14 +31,62 @@ pub(super) fn read(site: Site<'_>, pid: u32) -> Result<Lists> {
     if threads.is_empty() { Err(gone(site)) } else { Ok(Lists::from_threads(&threads)) }
 }
 
+/// Refuses a canonical value if a thread would lose CPUs that are offline.
+pub(super) fn check(site: Site<'_>, pid: u32, value: &str) -> Result {
+    let now = read(site, pid)?;
+    let lost = lost(site)?;
+    let is_set = Lists::parse(value).is_some_and(|value| now.explained_by(&[&value]));
+    if lost.is_empty() || is_set {
+        return Ok(());
+    }
+    let online = site.model.online();
+    if value == ALL {
+        let why =
+            format!("Linux before 6.2 gives no process {}, offline now; use {online}", cpus_text(&lost));
+        return Err(site.bad(value, why));
+    }
+    for tid in tids(site, pid)? {
+        let own = allowed(site, pid, tid)?.unwrap_or_default().intersection(&lost);
+        if !own.is_empty() {
+            return Err(site.unrestorable(format!(
+                "{} of thread {tid}: Linux before 6.2 gives no process CPUs that are offline. Bring them online, or give \
+                 them up first (`taskset -a -p -c {online} {pid}`)",
+                cpus_text(&own)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// CPUs that the kernel takes from every list that is set, and does not give back once they are online: those that are offline,
+/// before Linux 6.2 (`cpuset_cpus_allowed` of kernel/cgroup/cpuset.c).
+fn lost(site: Site<'_>) -> Result<CpuMask> {
+    const POSSIBLE: &str = "sys/devices/system/cpu/possible";
+    if site.has_linux("6.2") {
+        return Ok(CpuMask::new());
+    }
+    match site.host.read_text(POSSIBLE) {
+        Ok(text) => {
+            let possible: CpuMask =
+                text.trim().parse().map_err(|_| KnobError::broken(POSSIBLE, text, "a CPU list"))?;
+            Ok(possible.difference(&site.model.online()))
+        }
+        Err(error) if error.cause == Cause::Missing => Ok(CpuMask::new()),
+        Err(error) => Err(site.unreadable(&error)),
+    }
+}
+
 /// The list of one thread; `None` if it has ended.
 pub(in crate::knob) fn cpus(site: Site<'_>, pid: u32, tid: u32) -> Result<Option<String>> {
+    allowed(site, pid, tid)?.map(|cpus| text(site, &cpus)).transpose()
+}
+
+/// CPUs as a value.
+pub(super) fn text(site: Site<'_>, cpus: &CpuMask) -> Result<String> {
     let online = site.model.online();
-    let text = |cpus: CpuMask| {
-        let all = !online.is_empty() && online.difference(&cpus).is_empty();
-        if all { ALL.to_owned() } else { cpus.to_string() }
-    };
-    Ok(allowed(site, pid, tid)?.map(text))
+    let has_online = !online.is_empty() && online.difference(cpus).is_empty();
+    let all = has_online && lost(site)?.difference(cpus).is_empty();
+    Ok(if all { ALL.to_owned() } else { cpus.to_string() })
 }
 
 /// Moves each thread to where `lists` has it. One that refuses does not keep the others: the error is the first.
@@ -113,8 +162,12 @@ fn allowed(site: Site<'_>, pid: u32, tid: u32) -> Result<Option<CpuMask>> {
         Err(error) if error.cause == Cause::Missing => return Ok(None),
         Err(error) => return Err(site.unreadable(&error)),
     };
-    let cpus = parse::allowed_cpus(&text);
-    cpus.map(Some).map_err(|error| KnobError::broken(&path, error, "the status of a thread"))
+    allowed_by(&path, &text).map(Some)
+}
+
+/// CPUs that a thread may run on, by its status.
+pub(super) fn allowed_by(path: &str, status: &str) -> Result<CpuMask> {
+    parse::allowed_cpus(status).map_err(|error| KnobError::broken(path, error, "the status of a thread"))
 }
 
 fn gone(site: Site<'_>) -> KnobError {

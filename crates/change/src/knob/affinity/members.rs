@@ -1,0 +1,132 @@
+//! The threads in a control group and in those below it, and what the kernel does to them and to the group.
+
+use rustix::io::Errno;
+
+use super::threads;
+use crate::knob::{KnobError, Result, Site};
+use rxlab_base::parse;
+use rxlab_base::units::CpuMask;
+use rxlab_sys::{Action, Cause};
+
+/// Files that list the threads of a group, by version.
+const THREADS: [&str; 2] = ["cgroup.threads", "tasks"];
+
+/// Files with the CPUs of a group of which some are online, by version.
+const EFFECTIVE: [&str; 2] = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
+
+/// A thread with other CPUs than its group gives it.
+pub(super) struct Pinned {
+    pid: u32,
+    pub(super) tid: u32,
+    pub(super) cpus: CpuMask,
+    /// Those of its group that are online.
+    pub(super) of_group: CpuMask,
+}
+
+/// True if the kernel refuses to empty the list of a group: with processes in it or below, in version 2 before Linux 7.0
+/// (`validate_change` of kernel/cgroup/cpuset.c).
+pub(super) fn keeps_its_list(site: Site<'_>, directory: &str) -> Result<bool> {
+    match site.host.read_text(&format!("{directory}/cgroup.events")) {
+        Ok(events) => Ok(!site.has_linux("7.0") && events.lines().any(|line| line == "populated 1")),
+        // Version 1.
+        Err(error) if error.cause == Cause::Missing => {
+            Ok(tree(site, directory)?.iter().any(|(_, tids)| !tids.is_empty()))
+        }
+        Err(error) => Err(site.unreadable(&error)),
+    }
+}
+
+/// Threads whose own CPUs a write to the list of the group replaces by those of the group: before Linux 6.2 the kernel does
+/// not keep what sched_setaffinity(2) was asked for (`user_cpus_ptr`).
+pub(super) fn pinned(site: Site<'_>, directory: &str) -> Result<Vec<Pinned>> {
+    let mut pinned = Vec::new();
+    if site.has_linux("6.2") {
+        return Ok(pinned);
+    }
+    let online = site.model.online();
+    for (group, tids) in tree(site, directory)?.into_iter().filter(|(_, tids)| !tids.is_empty()) {
+        let of_group = effective(site, &group)?.intersection(&online);
+        for tid in tids {
+            // 0 is a process of another PID namespace.
+            if tid == 0 {
+                return Err(site.unknown("processes", "some are not visible in this PID namespace"));
+            }
+            let path = format!("proc/{tid}/status");
+            let status = match site.host.read_text(&path) {
+                Ok(status) => status,
+                // It has ended.
+                Err(error) if error.cause == Cause::Missing => continue,
+                Err(error) => return Err(site.unreadable(&error)),
+            };
+            let cpus = threads::allowed_by(&path, &status)?;
+            if cpus.intersection(&online) != of_group {
+                let pid = parse::thread_group(&status).unwrap_or(tid);
+                pinned.push(Pinned { pid, tid, cpus, of_group: of_group.clone() });
+            }
+        }
+    }
+    Ok(pinned)
+}
+
+/// Gives threads their own CPUs again, as later kernels do: those that their group has now, or all of these if it has none.
+pub(super) fn pin_again(site: Site<'_>, pinned: Vec<Pinned>, value: &str) -> Result {
+    for Pinned { pid, tid, cpus, .. } in pinned {
+        match site.host.act(&Action::ThreadCpus { pid, tid, cpus }) {
+            Err(error) if error.cause != Cause::Missing && error.cause != Errno::INVAL.into() => {
+                return Err(site.failed(Some(value), &error, super::DENIED, &[]));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Groups with their threads: the one in `directory`, and those below.
+fn tree(site: Site<'_>, directory: &str) -> Result<Vec<(String, Vec<u32>)>> {
+    let mut groups = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(group) = open.pop() {
+        // Any other file or directory, or a group that was removed meanwhile.
+        let Some(tids) = tids(site, &group)? else { continue };
+        match site.host.list(&group) {
+            Ok(names) => open.extend(names.iter().map(|name| format!("{group}/{name}"))),
+            Err(error) if error.cause == Cause::Missing => continue,
+            Err(error) => return Err(site.unreadable(&error)),
+        }
+        groups.push((group, tids));
+    }
+    Ok(groups)
+}
+
+/// The threads in a group itself; `None` if it is none.
+fn tids(site: Site<'_>, group: &str) -> Result<Option<Vec<u32>>> {
+    for name in THREADS {
+        let path = format!("{group}/{name}");
+        match site.host.read_text(&path) {
+            Ok(text) => {
+                let tids: Option<Vec<u32>> = text.lines().map(|line| line.parse().ok()).collect();
+                return tids.map(Some).ok_or_else(|| KnobError::broken(&path, text, "numbers of threads"));
+            }
+            Err(error) if error.cause == Cause::Missing => {}
+            Err(error) => return Err(site.unreadable(&error)),
+        }
+    }
+    Ok(None)
+}
+
+/// The CPUs that a group gives its threads. One without the controller has those of the next one above.
+pub(super) fn effective(site: Site<'_>, group: &str) -> Result<CpuMask> {
+    let mut above = Some(group);
+    while let Some(group) = above {
+        for name in EFFECTIVE {
+            let path = format!("{group}/{name}");
+            match site.host.read_text(&path) {
+                Ok(text) => return super::cpuset::list(&path, &text),
+                Err(error) if error.cause == Cause::Missing => {}
+                Err(error) => return Err(site.unreadable(&error)),
+            }
+        }
+        above = group.rsplit_once('/').map(|(above, _)| above);
+    }
+    Err(site.unknown("CPUs", "no control group has a list of those in effect"))
+}
