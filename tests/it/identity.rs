@@ -290,6 +290,41 @@ fn a_group_is_gone_if_its_file_system_says_so() {
     group.make("0-1");
 }
 
+/// A process was once put back to the CPUs of its group as its own, and an older change of a process was closed over a newer one
+/// of its group, which then gave the process what the older one had set.
+#[test]
+fn a_process_and_its_group_are_not_both_set() {
+    let Some(group) = Group::new("members") else { return };
+    let process = Running::silent(Command::new("sleep").arg("300"));
+    let pid = process.pid().as_raw_nonzero().to_string();
+    fs::write(group.path.join("cgroup.procs"), &pid).expect("moved");
+    let allowed = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.expect("shown").trim().to_owned()
+    };
+    let (inner, outer) =
+        (format!("affinity pid:{pid} = 0"), format!("affinity cgroup:/{} = 0", group.name()));
+    for (first, second, why) in
+        [(&inner, &outer, "is a process in it"), (&outer, &inner, "is its control group")]
+    {
+        group.rxlab(&["apply", "--set", first]).exits(0);
+        group.rxlab(&["apply", "--set", &second.replace("= 0", "= 1")]).says(4, why);
+        assert_eq!(allowed(), "0", "{second}");
+        group.rxlab(&["undo"]).exits(0);
+        assert_eq!((group.cpus().as_str(), &*allowed(), group.open().len()), ("0-1", "0-1", 0), "{first}");
+    }
+    // Nor is a list emptied that the kernel keeps.
+    let inherit = format!("affinity cgroup:/{} = inherit", group.name());
+    let kept = "this kernel empties the list only of a group without processes";
+    group.rxlab(&["apply", "--dry-run", "--set", &inherit]).says(2, kept);
+    drop(process);
+    group.rxlab(&["apply", "--set", &inherit]).exits(0);
+    assert_eq!(group.cpus(), "");
+    group.rxlab(&["undo"]).exits(0);
+    assert_eq!(group.cpus(), "0-1");
+}
+
 /// A list was once written after the look for the group's directory, in which another one may take its path.
 #[test]
 fn a_group_that_is_held_is_reached_at_no_other_path() {

@@ -34,6 +34,16 @@ pub enum ApplyError {
         "{target} is interrupt {irq}, which transaction {id} has set as {other}: set {other} instead, or undo {id} first"
     )]
     OtherName { target: Box<Target>, other: Box<Target>, irq: IrqId, id: String },
+    /// An open transaction has set the CPUs of a target by which this one gets or loses CPUs as well: no order of undoing both
+    /// would restore them.
+    #[error("affinity {target}: {other}, which transaction {id} has set, {why}: undo {id} first")]
+    OtherCpus {
+        target: Box<Target>,
+        other: Box<Target>,
+        /// What the other one is to it.
+        why: &'static str,
+        id: String,
+    },
     #[error("the plan is for host {plan}, this is {here}")]
     OtherHost {
         /// Host in the plan.
@@ -150,6 +160,7 @@ impl ApplyError {
             | ApplyError::OtherDevice { .. }
             | ApplyError::Pending { .. }
             | ApplyError::OtherName { .. }
+            | ApplyError::OtherCpus { .. }
             | ApplyError::ChangedMeanwhile { .. }
             | ApplyError::Unreadable { .. }
             | ApplyError::OtherJournal { .. } => Kind::Changed,

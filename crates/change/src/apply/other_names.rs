@@ -1,41 +1,64 @@
-//! Interrupts that open transactions have sent somewhere, by whatever name: each transaction restores what it found by its own
-//! name, so that an interrupt set by two names would not come back.
+//! Values that open transactions have set and that another target reaches as well. Each transaction restores what it found by its
+//! own name: a value set by two names would not come back.
+//!
+//! An interrupt may be that of several queues. The CPUs of a process are those of its control groups too: what a process has in a
+//! group that was set is not its own, and does not come back with it. And a process has a number in each PID namespace.
 
 use super::ApplyError;
 use super::backwards::{in_one_namespace, is_back};
-use crate::journal::History;
+use super::check::{knob_of, process_of};
+use super::groups::groups_of_process;
+use crate::journal::{History, Object, Touched};
 use rxlab_path::model::Model;
 use rxlab_setting::{Setting, Target, common_interrupt};
+use rxlab_sys::{Host, HostError};
 
-/// Open transactions that send interrupts, by their ids.
+const KNOBS: [&str; 2] = ["irq_affinity", "affinity"];
+
+/// Open transactions that have set such values, by their ids.
 #[derive(Default)]
-pub(super) struct Sent(Vec<(String, History)>);
+pub(super) struct OtherNames(Vec<(String, History)>);
 
-impl Sent {
+/// The transaction of a setting: its id, and what it has set.
+type Own<'a> = (&'a str, &'a History);
+
+impl OtherNames {
     /// Those of some transactions, without `own`.
     pub(super) fn of(transactions: Vec<(String, History)>, own: Option<&String>) -> Self {
-        let sends = |(id, history): &(String, History)| {
-            own != Some(id) && history.touched().iter().any(|touched| touched.knob == "irq_affinity")
+        let counts = |(id, history): &(String, History)| {
+            own != Some(id) && history.touched().iter().any(|touched| KNOBS.contains(&&*touched.knob))
         };
-        Self(transactions.into_iter().filter(sends).collect())
+        Self(transactions.into_iter().filter(counts).collect())
     }
 
-    /// Refuses a setting of an interrupt that is set by another name, by one of them or by `own`.
+    /// Refuses a setting of what is set by another name, by one of them or by `own`. `object` is that of its target.
     pub(super) fn refuse(
         &self,
-        own: (&str, &History),
-        model: &Model,
+        own: Own<'_>,
+        (host, model): (&dyn Host, &Model),
         setting: &Setting,
+        object: &Object,
     ) -> Result<(), ApplyError> {
-        if setting.knob != "irq_affinity" {
-            return Ok(());
+        match &*setting.knob {
+            "irq_affinity" => self.refuse_interrupt(own, model, setting),
+            "affinity" => self.refuse_process(own, (host, model), &setting.target, object),
+            _ => Ok(()),
         }
+    }
+
+    /// What they and `own` have set by a knob, and not put back.
+    fn all<'a>(&'a self, own: Own<'a>, knob: &'a str) -> impl Iterator<Item = (&'a str, Vec<Touched>)> {
         let others = self.0.iter().map(|(id, history)| (id.as_str(), history));
-        for (id, history) in others.chain([own]) {
-            let touched = history.touched().into_iter().filter(|touched| {
-                touched.knob == setting.knob && !is_back(touched) && in_one_namespace(own.1, touched, history)
-            });
-            let targets: Vec<Target> = touched.map(|touched| touched.target).collect();
+        others.chain([own]).map(move |(id, history)| {
+            let mut touched = history.touched();
+            touched.retain(|t| t.knob == knob && !is_back(t) && in_one_namespace(own.1, t, history));
+            (id, touched)
+        })
+    }
+
+    fn refuse_interrupt(&self, own: Own<'_>, model: &Model, setting: &Setting) -> Result<(), ApplyError> {
+        for (id, touched) in self.all(own, &setting.knob) {
+            let targets: Vec<Target> = touched.into_iter().map(|touched| touched.target).collect();
             let by_another = targets
                 .iter()
                 .filter(|other| **other != setting.target)
@@ -49,6 +72,55 @@ impl Sent {
         }
         Ok(())
     }
+
+    fn refuse_process(
+        &self,
+        own: Own<'_>,
+        (host, model): (&dyn Host, &Model),
+        target: &Target,
+        object: &Object,
+    ) -> Result<(), ApplyError> {
+        let site = knob_of("affinity")?.site(host, model, target);
+        // What this transaction has set has to go back.
+        if own.1.touched().iter().any(|t| t.is_of("affinity", target, object)) {
+            return Ok(());
+        }
+        for (id, touched) in self.all(own, "affinity") {
+            for other in touched {
+                let shared =
+                    shared(host, (target, object), &other).map_err(|error| site.unreadable(&error))?;
+                if let Some(why) = shared {
+                    let (target, other) = (Box::new(target.clone()), Box::new(other.target));
+                    return Err(ApplyError::OtherCpus { target, other, why, id: id.to_owned() });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How the CPUs of a target are those of another one that was set, if they are.
+fn shared(
+    host: &dyn Host,
+    (target, object): (&Target, &Object),
+    other: &Touched,
+) -> Result<Option<&'static str>, HostError> {
+    let is_in =
+        |pid: u32, group| groups_of_process(host, pid).map(|all| all.iter().any(|one| one.is_same(group)));
+    Ok(match (target, &other.target, object.group, other.group) {
+        (Target::Process(_), Target::Process(_), ..) => {
+            let both = object.device.as_ref().zip(other.device.as_ref());
+            both.is_some_and(|(one, other)| one.may_be_same_process(other))
+                .then_some("may be the same process by its number in another PID namespace")
+        }
+        (Target::Process(pid), _, _, Some(group)) => is_in(*pid, group)?.then_some("is its control group"),
+        (_, Target::Process(pid), Some(group), _) => {
+            let now = process_of(host, &other.target)?;
+            let is_it = now.zip(other.device.as_ref()).is_some_and(|(now, then)| now.is_same(then));
+            (is_it && is_in(*pid, group)?).then_some("is a process in it")
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -58,7 +130,111 @@ mod tests {
     use crate::journal::{Memory, Store};
     use crate::knob::testbed::model;
     use rxlab_path::model::Model;
-    use rxlab_sys::RecordedHost;
+    use rxlab_sys::{Cause, Host, HostError, Operation, OtherNumbers, OwnNumbering, RecordedHost};
+
+    const CPUSETS: &str = "sys/fs/cgroup/cpuset";
+
+    /// Groups a, a/b and c; process 812 is in a/b. Seen from a PID namespace.
+    struct Grouped {
+        host: RecordedHost,
+        numbering: u64,
+    }
+
+    impl Grouped {
+        fn new(numbering: u64) -> Self {
+            let stat = |pid: u32| format!("{pid} (x) S 1 {}5137\n", "0 ".repeat(17));
+            let mut host = RecordedHost::new();
+            for group in ["a", "a/b", "c"] {
+                host = host.with(&format!("{CPUSETS}/{group}/cpuset.cpus"), "0-3\n");
+            }
+            for (pid, group) in [(812, "/a/b"), (2, "/a/b"), (813, "/")] {
+                let of = |name: &str| format!("proc/{pid}/task/{pid}/{name}");
+                host = host
+                    .with(&format!("proc/{pid}/stat"), stat(pid))
+                    .with(&of("status"), "Name:\tx\nCpus_allowed_list:\t0-3\n")
+                    .with(&of("cgroup"), format!("4:memory:/c\n3:cpuset:{group}\n0::/\n"));
+            }
+            Self { host, numbering }
+        }
+    }
+
+    impl Host for Grouped {
+        rxlab_sys::pass_on!([host] read, write, list, link, query, act, now_ns);
+
+        fn inode(&self, path: &str) -> Result<u64, HostError> {
+            let inodes = [("a", 11), ("a/b", 12), ("c", 13)];
+            let found = inodes.iter().find(|(group, _)| path == format!("{CPUSETS}/{group}"));
+            let missing = || HostError::new(Operation::List, path, Cause::Missing);
+            found.map(|(_, inode)| *inode).ok_or_else(missing)
+        }
+
+        fn numbering(&self) -> Result<Option<OwnNumbering>, OtherNumbers> {
+            Ok(Some(OwnNumbering::new(self.numbering, 0)))
+        }
+    }
+
+    fn refused(store: &Store, host: &dyn Host, text: &str) -> Option<String> {
+        let set = begin(store, None).set(host, &mut model(), &setting(text));
+        match set {
+            Err(error @ ApplyError::OtherCpus { .. }) => Some(error.to_string()),
+            set => {
+                set.expect("set");
+                None
+            }
+        }
+    }
+
+    /// A process in a group of fewer CPUs was put back to those, as its own, and the older of two changes took the value that the
+    /// other had made for a foreign one.
+    #[test]
+    fn a_process_and_its_group_are_not_both_set() {
+        for (first, second, why) in [
+            ("cgroup:/a", "pid:812", Some("is its control group")),
+            ("cgroup:/a/b", "pid:812", Some("is its control group")),
+            ("pid:812", "cgroup:/a", Some("is a process in it")),
+            ("cgroup:/c", "pid:812", None),
+            ("cgroup:/a", "pid:813", None),
+            ("pid:813", "cgroup:/a", None),
+            ("cgroup:/a", "cgroup:/a/b", None),
+        ] {
+            let (store, host) = (Store::new(Memory::default()), Grouped::new(7));
+            let id = set(&store, &host, &[&format!("affinity {first} = 0-2")]);
+            let expected = why.map(|why| {
+                format!("affinity {second}: {first}, which transaction {id} has set, {why}: undo {id} first")
+            });
+            let second = format!("affinity {second} = 1");
+            assert_eq!(refused(&store, &host, &second), expected, "{first}, {second}");
+            // In one transaction as well, where each goes back nevertheless.
+            let mut both = begin(&Store::new(Memory::default()), None);
+            let host = Grouped::new(7);
+            let first = setting(&format!("affinity {first} = 0-2"));
+            both.set(&host, &mut model(), &first).expect("set");
+            let set = both.set(&host, &mut model(), &setting(&second));
+            assert_eq!(set.is_err(), why.is_some(), "{first}, {second}");
+            both.set_back(&host, &mut model(), "affinity", &first.target).expect("set back");
+        }
+    }
+
+    /// Its value was put back by one number, and what the other transaction had set was the value before.
+    #[test]
+    fn a_process_is_not_set_by_two_numbers() {
+        let store = Store::new(Memory::default());
+        let id = set(&store, &Grouped::new(7), &["affinity pid:812 = 0-2"]);
+        let by_the_other =
+            refused(&store, &Grouped::new(8), "affinity pid:2 = 1").expect("it may be the same");
+        assert_eq!(
+            by_the_other,
+            format!(
+                "affinity pid:2: pid:812, which transaction {id} has set, may be the same process by its number in another \
+                 PID namespace: undo {id} first"
+            )
+        );
+        assert_eq!(
+            refused(&store, &Grouped::new(7), "affinity pid:2 = 1"),
+            None,
+            "another one of the same namespace"
+        );
+    }
 
     /// Both queues of the test machine on one interrupt.
     fn shared() -> Model {

@@ -14,7 +14,7 @@ use super::deadline::nanoseconds;
 use super::displaced;
 use super::environment::environment;
 use super::locate::{in_one, is_another, object_id, object_of};
-use super::other_names::Sent;
+use super::other_names::OtherNames;
 use super::retire::Again;
 use super::search::Search;
 use super::set::{self, Known, Unset};
@@ -94,8 +94,8 @@ pub struct Transaction {
     archived: Vec<Archived>,
     // Their values must not be changed again: only they have the earlier values.
     unreadable: Vec<Unreadable>,
-    // Other transactions that send interrupts.
-    sent: Sent,
+    // Those of other transactions.
+    other_names: OtherNames,
     // Inodes of interfaces that undo can find.
     findable: BTreeSet<u64>,
     // Its values were set by an earlier process and did not stay.
@@ -149,7 +149,7 @@ impl Transaction {
         };
         let continued = info.continues.and_then(|again| again.continued(&transactions, &begin.what));
         let continued = continued.map(str::to_owned);
-        let sent = Sent::of(transactions, continued.as_ref());
+        let other_names = OtherNames::of(transactions, continued.as_ref());
         let mut journal = match &continued {
             Some(id) => store.resume(lock, id)?,
             None => store.begin(lock, begin)?,
@@ -167,7 +167,7 @@ impl Transaction {
                 journal,
                 archived,
                 unreadable,
-                sent,
+                other_names,
                 findable: BTreeSet::new(),
                 continues,
                 is_reverted: false,
@@ -189,7 +189,8 @@ impl Transaction {
         let (archived, unreadable, findable) = (Vec::new(), Vec::new(), BTreeSet::new());
         let (continues, is_reverted) = (false, false);
         let journal = store.resume(lock, id)?;
-        Ok(Self { journal, archived, unreadable, sent: Sent::default(), findable, continues, is_reverted })
+        let other_names = OtherNames::default();
+        Ok(Self { journal, archived, unreadable, other_names, findable, continues, is_reverted })
     }
 
     /// Its id, for `rxlab undo ID`.
@@ -257,8 +258,9 @@ impl Transaction {
             let (kept, replayed) = (before.clone(), Vec::new());
             return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
         }
-        self.sent.refuse((self.journal.id(), self.journal.history()), model, &setting)?;
         let object = object_of(host, model, target);
+        let own = (self.journal.id(), self.journal.history());
+        self.other_names.refuse(own, (host, model), &setting, &object)?;
         if !self.can_find(host, model, target, &object) || is_another(host, target, object.device.as_ref()) {
             return Err(ApplyError::another_interface(&setting.knob, target));
         }

@@ -212,6 +212,15 @@ impl DeviceAddress {
         self == other || (lacks_numbering && process(self).is_some_and(|own| process(other) == Some(own)))
     }
 
+    /// True for numbers of two PID namespaces whose processes started in the same clock tick.
+    pub fn may_be_same_process(&self, other: &Self) -> bool {
+        let parts = |address: &'_ Self| {
+            let (process, numbering) = address.0.strip_prefix("process:")?.split_once('/')?;
+            Some((process.split_once('@')?.1.to_owned(), numbering.to_owned()))
+        };
+        parts(self).zip(parts(other)).is_some_and(|(one, other)| one.0 == other.0 && one.1 != other.1)
+    }
+
     /// True for an interface without hardware, whose values are lost when it is removed.
     pub fn is_virtual(&self) -> bool {
         self.0.starts_with("virtual:")

@@ -11,7 +11,7 @@ use rxlab_sys::{Action, Cause};
 /// Files that list the threads of a group, by version.
 const THREADS: [&str; 2] = ["cgroup.threads", "tasks"];
 
-/// Files with the CPUs of a group of which some are online, by version.
+/// Files with the CPUs that the threads of a group may run on, by version.
 const EFFECTIVE: [&str; 2] = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
 
 /// A thread with other CPUs than its group gives it.
