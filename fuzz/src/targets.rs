@@ -88,6 +88,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         with(bytes, parse::allowed_cpus);
         with(bytes, parse::thread_group);
         with(bytes, parse::process_numbers);
+        with(bytes, parse::capabilities);
         with(bytes, parse::boottime_offset_ns);
         with(bytes, parse::last_cpu);
         with(bytes, parse::is_runnable);

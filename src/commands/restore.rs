@@ -50,7 +50,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         return Err(CommandError::usage(format!("nothing is persisted: no {}", path.display()))
             .hint("`rxlab persist` keeps what is applied and confirmed"));
     }
-    // Nobody may be there to write to a FIFO.
+    // A FIFO may have no writer.
     if !path.is_file() {
         return Err(CommandError::usage(format!("{} is not a regular file", path.display())));
     }
