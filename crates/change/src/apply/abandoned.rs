@@ -1,10 +1,11 @@
 //! Changes left behind by a killed process: the next command reverts them as their guard would have.
 
+use std::time::Duration;
+
 use super::backwards::undo_one;
-use super::deadline::LOCK_TIMEOUT;
-use super::deadline::lapse;
+use super::deadline::{LOCK_TIMEOUT, lapse};
 use super::{Transaction, Undo, UndoError, UndoOptions};
-use crate::journal::{History, JournalError, Lapse, Store};
+use crate::journal::{JournalError, Lapse, LockError, Store};
 use rxlab_path::model::Identity;
 use rxlab_sys::{Host, ProcessId};
 
@@ -22,24 +23,35 @@ pub struct Abandoned {
 /// Undoes transactions of the machine below `root` whose deadline has passed, or whose process died before
 /// setting everything, newest first. Values changed since by another program are left alone. `own` must be the
 /// machine seen from our own network namespace.
+///
+/// A process holds the lock for as long as its transaction is incomplete, so it has died once the lock is free. `is_alive` only
+/// says earlier that it has: it may live in another PID namespace.
 pub fn undo_abandoned(
     store: &Store,
     own: &dyn Host,
     (root, identity): (&str, &Identity),
     is_alive: impl Fn(ProcessId) -> bool,
 ) -> Result<Vec<Abandoned>, UndoError> {
-    let lapse = |history: &History| lapse(history, own.now_ns(), &is_alive);
     let open = store.open_of(root, &identity.boot_id)?;
     let mut abandoned = Vec::new();
-    for (id, history) in open.iter().rev().filter(|(_, history)| lapse(history).is_some()) {
-        let transaction = match Transaction::resume(store, id, LOCK_TIMEOUT) {
+    for (id, history) in open.iter().rev() {
+        let is_ours = || store.is_under_lock(id);
+        let patience = match lapse(history, own.now_ns(), |applier| applier.is_none_or(&is_alive)) {
+            Some(_) => LOCK_TIMEOUT,
+            None if history.is_unfinished() && is_ours() => Duration::ZERO,
+            None => continue,
+        };
+        let transaction = match Transaction::resume(store, id, patience) {
             Ok(transaction) => transaction,
             // The guard was faster.
             Err(JournalError::Unknown { .. }) => continue,
+            // Its process may be the holder, which is not visible here.
+            Err(JournalError::Lock(LockError::Held { .. })) if patience.is_zero() => continue,
             Err(error) => return Err(error.into()),
         };
         // Under the lock the state is stable: it may have been confirmed before.
-        let Some(lapse) = lapse(transaction.journal().history()) else { continue };
+        let may_live = |applier: Option<ProcessId>| !is_ours() && applier.is_none_or(&is_alive);
+        let Some(lapse) = lapse(transaction.journal().history(), own.now_ns(), may_live) else { continue };
         let what = history.begin().map_or_else(String::new, |begin| begin.what.clone());
         let undo = undo_one(transaction, own, UndoOptions::default())?;
         abandoned.push(Abandoned { what, lapse, undo });
@@ -52,9 +64,9 @@ mod tests {
     use std::time::Duration;
 
     use super::undo_abandoned;
-    use crate::apply::testbed::{RPS, setting};
+    use crate::apply::testbed::{RPS, resume, setting};
     use crate::apply::{BeginInfo, Transaction};
-    use crate::journal::{Lapse, Store};
+    use crate::journal::{Disk, Lapse, Store};
     use crate::knob::testbed::model;
     use rxlab_sys::{Host, ProcessId, RecordedHost};
 
@@ -70,6 +82,10 @@ mod tests {
         /// Sets `rps eth0/rx-0 = 4` with a deadline 10 s after boot; the process may have set everything.
         fn new(is_complete: bool) -> Self {
             let (state, store) = Store::scratch();
+            Self::begun(state, store, is_complete)
+        }
+
+        fn begun(state: tempfile::TempDir, store: Store, is_complete: bool) -> Self {
             let host = RecordedHost::new().with(RPS, "3\n");
             let identity = model().identity;
             let (applier, what) = (Some(APPLIER), "trial 0001-rps".to_owned());
@@ -98,7 +114,30 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_goes_back() {
         assert_eq!(Scene::new(false).lapsed(1, false), [(Lapse::Killed, true)]);
-        assert_eq!(Scene::new(false).lapsed(1, true), [], "still applying");
+    }
+
+    /// A trial that was killed in another PID namespace, where its number says nothing, once stood until its deadline.
+    #[test]
+    fn a_process_is_dead_once_the_lock_is_free() {
+        let mut scene = Scene::new(false);
+        let id = scene.store.open_ids().expect("listed").remove(0);
+        let applying = resume(&scene.store, &id);
+        assert_eq!(scene.lapsed(1, true), [], "it holds the lock");
+        drop(applying);
+        assert_eq!(scene.lapsed(1, true), [(Lapse::Killed, true)]);
+    }
+
+    /// Two directories for one lock are two locks, as in a container that shares the state directory only.
+    #[test]
+    fn another_lock_proves_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let [store, other] = ["run", "other"].map(|run| {
+            Store::new(Disk::of_this_machine(folder.path().join("state"), folder.path().join(run)))
+        });
+        let mut scene = Scene::begun(folder, store, false);
+        scene.store = other;
+        assert_eq!(scene.lapsed(1, true), []);
+        assert_eq!(scene.lapsed(1, false), [(Lapse::Killed, true)]);
     }
 
     #[test]

@@ -139,8 +139,8 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
         };
         let Some(deadline) = known.pending_deadline() else { return };
         // The last known state says nothing about the applying process.
-        let is_alive = |applier| !is_fresh || post.is_alive(applier);
-        if let Some(lapse) = lapse(&known, post.now(), is_alive) {
+        let may_live = |applier: Option<_>| !is_fresh || applier.is_none_or(|applier| post.is_alive(applier));
+        if let Some(lapse) = lapse(&known, post.now(), may_live) {
             break lapse;
         }
         if post.is_told_to_end() {
@@ -184,14 +184,14 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
 }
 
 /// Returns the reason to revert a transaction at `now_ns` since boot: its deadline has passed, or its
-/// process died before setting everything. `None` while it may stay.
+/// process died before setting everything. `None` while it may stay. `may_live` gets the process if it is known.
 pub(super) fn lapse(
     history: &History,
     now_ns: u64,
-    is_alive: impl FnOnce(ProcessId) -> bool,
+    may_live: impl FnOnce(Option<ProcessId>) -> bool,
 ) -> Option<Lapse> {
     let deadline = history.pending_deadline()?;
-    if !history.is_complete() && history.begin()?.applier.is_some_and(|applier| !is_alive(applier)) {
+    if history.is_unfinished() && !may_live(history.begin()?.applier) {
         return Some(Lapse::Killed);
     }
     (deadline <= now_ns).then_some(Lapse::NotConfirmed)

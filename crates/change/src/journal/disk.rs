@@ -260,6 +260,12 @@ impl Storage for Disk {
         }
     }
 
+    // What begins is registered next to the lock.
+    fn is_under_lock(&self, id: &str) -> io::Result<bool> {
+        let Some(registry) = self.registry() else { return Ok(true) };
+        Ok(registry.entries()?.iter().any(|entry| entry.file_name() == Some(&name_of(id))))
+    }
+
     fn others(&self) -> io::Result<Vec<(PathBuf, Box<dyn Storage>)>> {
         let Some(registry) = self.registry() else { return Ok(Vec::new()) };
         // It may not exist yet.

@@ -55,6 +55,11 @@ pub trait Storage: Send + Sync {
     /// Takes the one lock under which files are changed, or reports its holder. Does not wait.
     fn lock(&self) -> Result<Lock, LockError>;
 
+    /// True if an open transaction began under this lock, and not one of another run directory.
+    fn is_under_lock(&self, _id: &str) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// Waits before the lock is tried again. A simulated disk advances its own time.
     fn pause(&self, time: Duration) {
         std::thread::sleep(time);

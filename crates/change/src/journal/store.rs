@@ -182,6 +182,11 @@ impl Store {
         }
     }
 
+    /// True if the lock is known to be the one under which an open transaction began. Another run directory has another lock.
+    pub fn is_under_lock(&self, id: &str) -> bool {
+        self.storage.is_under_lock(id).unwrap_or(false)
+    }
+
     /// Ids of unarchived transactions, oldest first.
     pub fn open_ids(&self) -> Result<Vec<String>, JournalError> {
         self.ids(Folder::Open)
