@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::HostError;
+use super::signals::end_by_faults;
 
 /// Bytes at the end of a command's output in which its last line is looked for.
 const END: u64 = 4096;
@@ -34,6 +35,7 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
     if let Some(directory) = directory {
         shell.current_dir(directory);
     }
+    end_by_faults(&mut shell);
     if interruptible {
         // Else its effect could come after the rollback.
         signal_at_our_end(&mut shell, Signal::KILL);
@@ -88,6 +90,17 @@ mod tests {
         let long = "i=0; while [ $i -lt 2000 ]; do echo $i long >&2; i=$((i+1)); done; exit 1";
         assert!(error(long).ends_with(": 1999 long"));
         assert!(error("kill -9 $$").ends_with("ended with signal: 9 (SIGKILL)"));
+    }
+
+    /// A guard ignores the signals of its own faults, and its commands once survived theirs.
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_fault_ends_it_whatever_is_ignored_here() {
+        // SAFETY: no handler is installed. Nothing in this process has such a fault.
+        unsafe { libc::signal(libc::SIGFPE, libc::SIG_IGN) };
+        let error = error("kill -FPE $$");
+        unsafe { libc::signal(libc::SIGFPE, libc::SIG_DFL) };
+        assert!(error.ends_with("ended with signal: 8 (SIGFPE)"), "{error}");
     }
 
     #[test]

@@ -8,12 +8,31 @@
 #![allow(unsafe_code)] // System calls with a structure of ours.
 
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// Has the processes that this one starts wait until it asks for their end. A parent may have ignored SIGCHLD, which is
 /// inherited: the kernel then forgets them when they end, and asking is an error (ECHILD).
 pub fn await_children() {
     // SAFETY: no handler is installed. Fails only for a signal that does not exist.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// Signals of a fault of the process itself.
+const FAULTS: [libc::c_int; 6] =
+    [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGSYS];
+
+/// Has the signals of a fault end the process of a command, as usual: those that [`outlast_signals`] ignores are inherited.
+pub(super) fn end_by_faults(command: &mut Command) {
+    let reset = || {
+        for signal in FAULTS {
+            // SAFETY: no handler is installed. Fails only for a signal that does not exist.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only signal(2) is called, which takes no lock and no memory.
+    unsafe { command.pre_exec(reset) };
 }
 
 /// Keeps signals from ending or stopping this process, but not the programs that it starts. SIGKILL and SIGSTOP still do, and a
@@ -25,9 +44,7 @@ pub fn outlast_signals() {
         let handler = match signal {
             libc::SIGCHLD | libc::SIGCONT | libc::SIGURG | libc::SIGWINCH => continue,
             // A handler would return to the fault. The kernel ends a process that ignores its own faults.
-            libc::SIGILL | libc::SIGTRAP | libc::SIGBUS | libc::SIGFPE | libc::SIGSEGV | libc::SIGSYS => {
-                libc::SIG_IGN
-            }
+            fault if FAULTS.contains(&fault) => libc::SIG_IGN,
             _ => no_operation as libc::sighandler_t,
         };
         // SAFETY: the handler does nothing. Fails only for signals that cannot have one, and those of libc.
