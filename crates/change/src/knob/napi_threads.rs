@@ -27,11 +27,14 @@ pub(crate) fn check_threads(site: Site<'_>, nic: &Nic) -> Result {
     let own = |napi: &&NetdevNapi| Some(napi.ifindex) == nic.ifindex;
     let has_thread = listed.iter().flatten().filter(own).any(|napi| napi.pid.is_some());
     let saved: Vec<u32> = nic.rx.iter().filter_map(|queue| queue.napi.as_ref()?.thread).collect();
-    if !has_thread && saved.is_empty() && !is_threaded(site, nic)? {
+    let is_threaded = has_thread || !saved.is_empty() || is_threaded(site, nic)?;
+    // Before Linux 6.17, threads stay when `threaded` is switched off, until their NAPI goes or it is switched on again.
+    if !is_threaded && ["threaded", "queue_threaded"].contains(&site.knob) {
         return Ok(());
     }
     if !is_thread_of(site, KTHREADD, 0, |name| name == "kthreadd")? {
-        return Err(site.unknown("NAPIs", "threads of the kernel are not visible from here"));
+        let unseen = || site.unknown("NAPIs", "threads of the kernel are not visible from here");
+        return if is_threaded { Err(unseen()) } else { Ok(()) };
     }
     let new = inherited(site, KTHREADD)?;
     let may_schedule = may_schedule(site)?;
@@ -104,6 +107,10 @@ fn is_of(site: Site<'_>, nic: &Nic, listed: Option<&[NetdevNapi]>, pid: u32, nam
     let Some(number) = name.strip_prefix(&own) else {
         return name.len() == OLD_NAME && own.starts_with(name);
     };
+    let is_it = |napi: &&NetdevNapi| number.parse() == Ok(napi.id);
+    if let Some(napi) = listed.unwrap_or_default().iter().find(is_it) {
+        return Some(napi.ifindex) == nic.ifindex;
+    }
     // One with a number is listed with the interface, which is then one of another namespace.
     let is_elsewhere = listed.is_some() && number != "0" && !is_down(site, nic);
     !is_elsewhere
@@ -219,10 +226,15 @@ mod tests {
     }
 
     fn check(host: &RecordedHost) -> Result<(), String> {
-        let (knob, target) = (knob::find("threaded").expect("a knob"), "eth0".parse().expect("a target"));
+        check_before("threaded", host, Some(500))
+    }
+
+    /// `thread` polls the first queue.
+    fn check_before(knob: &str, host: &RecordedHost, thread: Option<u32>) -> Result<(), String> {
+        let (knob, target) = (knob::find(knob).expect("a knob"), "eth0".parse().expect("a target"));
         let mut model = model();
         model.nics[0].ifindex = Some(4);
-        model.nics[0].rx[0].napi.as_mut().expect("polled").thread = Some(500);
+        model.nics[0].rx[0].napi.as_mut().expect("polled").thread = thread;
         check_threads(knob.site(host, &model, &target), &model.nics[0]).map_err(|error| error.to_string())
     }
 
@@ -276,6 +288,29 @@ mod tests {
         let old = RecordedHost::new().with("sys/class/net/eth0/threaded", "1\n");
         let old = add(add(old, (2, 0, "kthreadd"), &DEFAULT), (701, 2, "napi/eth0-8200"), &nice);
         assert!(check(&old).is_err(), "this kernel lists no NAPIs");
+    }
+
+    /// A thread that polls nothing any more ends with its NAPI: its CPUs were once lost.
+    #[test]
+    fn threads_that_are_left_over_are_not_ended() {
+        let nice = Scheduling { nice: -7, ..DEFAULT };
+        let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
+        let listed = || {
+            let host = RecordedHost::new().with("sys/class/net/eth0/threaded", "0\n");
+            host.with("netlink/netdev/napi-get", one_message(&ids.concat()))
+        };
+        let left_over = |scheduling: &Scheduling| {
+            let host = add(listed(), (2, 0, "kthreadd"), &DEFAULT);
+            add(host, (701, 2, "napi/eth0-8193"), scheduling)
+        };
+        assert!(check_before("gro", &left_over(&nice), None).is_err());
+        assert_eq!(check_before("threaded", &left_over(&nice), None), Ok(()), "it gets them back");
+        assert_eq!(check_before("gro", &left_over(&DEFAULT), None), Ok(()));
+        assert_eq!(
+            check_before("gro", &listed(), None),
+            Ok(()),
+            "no thread is visible from here, and none polls"
+        );
     }
 
     #[test]
