@@ -11,7 +11,7 @@ use rxlab_change::journal::{Disk, Store};
 use rxlab_sys::Host;
 
 use crate::lab::{host_in, inside, range};
-use crate::process::{Ended, Running, end_guards, guards, wait_for};
+use crate::process::{Ended, Running, end_guards, guards, one_line, wait_for};
 use crate::require;
 
 /// Two namespaces connected by a veth pair with two queues, and their own journal.
@@ -288,6 +288,26 @@ fn a_file_system_that_went_read_only() {
     let mut command = world
         .inside(server, &format!("exec timeout 40 sh -euc '{}' sh \"$@\"", script.replace('\'', "'\\''")));
     command.env("STATE", world.state()).says(0, "the values are back, but cannot append to the journal");
+    assert_eq!(mask(server, "srv0", 0), "0");
+}
+
+/// The lock was once opened for writing, which fails on a file system that has become read-only.
+#[test]
+fn the_lock_is_taken_on_a_file_system_that_went_read_only() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let script = "mount -t tmpfs -o mode=755 tmpfs \"$DIR\"\n\
+                  \"$@\" apply --setting 'rps srv0/rx-0 = 0-1'\n\
+                  mount -o remount,ro \"$DIR\"\n\
+                  \"$@\" undo && exit 7\n\
+                  cat /sys/class/net/srv0/queues/rx-0/rps_cpus\n\
+                  mount -o remount,rw \"$DIR\"\n\
+                  \"$@\" undo";
+    let mut command = world.inside(server, script);
+    let text = command.env("DIR", world.state.path()).exits(0);
+    let text = one_line(&text);
+    assert!(text.contains("the values are back, but cannot append to the journal"), "{text}");
+    assert!(text.contains("rps srv0/rx-0: already off"), "{text}");
     assert_eq!(mask(server, "srv0", 0), "0");
 }
 

@@ -10,6 +10,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -21,6 +22,12 @@ use rxlab_base::atomic::{self, if_there};
 use rxlab_base::private;
 
 const SUFFIX: &str = ".jsonl";
+/// Name of a guard's file, before the id.
+const GUARD: &str = "guard-";
+
+/// Longest time that a guard tries to lock its file: the command that started it waits meanwhile.
+const SHOWING: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(5);
 
 /// Files below one state directory. Constructing it touches nothing; directories are created with the first
 /// file.
@@ -59,7 +66,7 @@ impl Disk {
     }
 
     fn guard(&self, id: &str) -> PathBuf {
-        self.locks().join(format!("guard-{id}"))
+        self.locks().join(format!("{GUARD}{id}"))
     }
 
     fn open_existing(&self, id: &str) -> io::Result<File> {
@@ -160,6 +167,22 @@ fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
     entries.into_iter().flatten().map(|entry| Ok(entry?.path())).collect()
 }
 
+/// Opens the file of the lock. One on a file system that became read-only can still be locked: undo has to work.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    match private::open(path, options.read(true).write(true).create(true).truncate(false)) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::ROFS) => {
+            private::open(path, OpenOptions::new().read(true))
+        }
+        Err(error) => Err(error),
+        Ok(file) => {
+            // Who can open the file can lock it. Earlier versions let everyone read it.
+            private::close(&file)?;
+            Ok(file)
+        }
+    }
+}
+
 /// Rejects a directory in which users other than root and the current one can replace files.
 fn trusted(directory: &Path) -> Result<(), LockError> {
     let status = if_there(std::fs::metadata(directory))
@@ -245,11 +268,7 @@ impl Storage for Disk {
         make_private_directory(directory).map_err(failed)?;
         let journal = [self.state.clone(), self.folder(Folder::Open), self.folder(Folder::Archive)];
         journal.iter().map(PathBuf::as_path).chain([directory]).try_for_each(trusted)?;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = private::open(&path, &mut options).map_err(failed)?;
-        // Who can open the file can lock it. Earlier versions let everyone read it.
-        private::close(&file).map_err(failed)?;
+        let file = open_lock(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(Lock::new(file)),
             Err(TryLockError::Error(error)) => Err(failed(error)),
@@ -258,6 +277,21 @@ impl Storage for Disk {
                 Err(LockError::Held { path, holder })
             }
         }
+    }
+
+    fn sweep(&self) -> io::Result<()> {
+        atomic::sweep(self.locks());
+        let registered = self.registry().map(|registry| registry.entries()).transpose()?;
+        let mut open = self.list(Folder::Open)?;
+        open.extend(registered.into_iter().flatten().filter_map(|path| id_of(&path)));
+        for path in paths(self.locks())? {
+            let id = path.file_name().and_then(|name| name.to_str()?.strip_prefix(GUARD));
+            if id.is_some_and(|id| !open.iter().any(|open| open == id)) {
+                // A leftover file is harmless: no open transaction has this id.
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+        Ok(())
     }
 
     // What begins is registered next to the lock.
@@ -305,9 +339,15 @@ impl Storage for Disk {
     fn stand_guard(&self, id: &str) -> io::Result<Lock> {
         let mut options = OpenOptions::new();
         let file = private::open(&self.guard(id), options.write(true).create(true).truncate(false))?;
-        // A command that looks has it locked for a moment.
-        file.lock()?;
-        Ok(Lock::new(file))
+        // A command that looks has it locked for a moment. Another guard has it for as long as it runs, and shows itself.
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Lock::new(file)),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < SHOWING => std::thread::sleep(RETRY),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     fn has_guard(&self, id: &str) -> io::Result<Option<bool>> {
@@ -382,6 +422,40 @@ mod tests {
         assert_eq!([has_guard(), has_guard()], [Some(false); 2]);
         disk.archive("1").expect("moved");
         assert_eq!(has_guard(), None);
+    }
+
+    /// Another process that had the file once kept a guard, and the command that waited for it, from going on.
+    #[test]
+    fn a_second_guard_does_not_wait_for_the_first() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::new(state.path());
+        let first = disk.stand_guard("1").expect("shown");
+        let error = disk.stand_guard("1").expect_err("another one shows itself");
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+        assert_eq!(disk.has_guard("1").expect("known"), Some(true));
+        drop(first);
+        disk.stand_guard("1").expect("shown");
+    }
+
+    /// Files of guards whose applier was killed, and drafts, once stayed until the next boot.
+    #[test]
+    fn what_killed_processes_left_next_to_the_lock_is_removed() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let run = folder.path().join("run");
+        let [disk, other] =
+            ["state", "other"].map(|state| Disk::of_this_machine(folder.path().join(state), &run));
+        let _lock = disk.lock().expect("free");
+        disk.create("1").expect("new");
+        other.create("2").expect("new");
+        for id in ["1", "2", "3"] {
+            drop(disk.stand_guard(id).expect("shown"));
+        }
+        std::fs::write(run.join(".rxlab-0123.part"), "draft").expect("written");
+        disk.sweep().expect("swept");
+        let mut left: Vec<_> =
+            std::fs::read_dir(&run).expect("listed").map(|e| e.expect("listed").file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["guard-1", "guard-2", "journals", "lock"]);
     }
 
     /// A journal with 100,000 reserved bytes.

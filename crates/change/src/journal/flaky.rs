@@ -130,6 +130,15 @@ impl<S: Storage> Storage for FlakyStorage<S> {
         self.inner.lock()
     }
 
+    fn sweep(&self) -> io::Result<()> {
+        self.fuse.step();
+        self.inner.sweep()
+    }
+
+    fn is_under_lock(&self, id: &str) -> io::Result<bool> {
+        self.inner.is_under_lock(id)
+    }
+
     fn others(&self) -> io::Result<Vec<(PathBuf, Box<dyn Storage>)>> {
         self.fuse.step();
         self.inner.others()

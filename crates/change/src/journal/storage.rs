@@ -55,6 +55,11 @@ pub trait Storage: Send + Sync {
     /// Takes the one lock under which files are changed, or reports its holder. Does not wait.
     fn lock(&self) -> Result<Lock, LockError>;
 
+    /// Removes what killed processes have left next to the lock, which the caller must hold.
+    fn sweep(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// True if an open transaction began under this lock, and not one of another run directory.
     fn is_under_lock(&self, _id: &str) -> io::Result<bool> {
         Ok(true)

@@ -361,6 +361,8 @@ impl Store {
     /// Archives everything that has nothing to undo: transactions below `root` of another boot
     /// than `boot_id`, closed ones, and files without a first line. Damaged ones of this boot stay.
     pub fn sweep(&self, _lock: &Lock, root: &str, boot_id: &str) -> Result<Vec<Archived>, JournalError> {
+        // Nothing depends on it.
+        let _ = self.storage.sweep();
         let mut archived = Vec::new();
         for id in self.open_ids()? {
             let Ok(Some(parsed)) = self.parse(&id) else { continue };
