@@ -237,12 +237,15 @@ fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
     if let Some(error) = error {
         return Err(error.into());
     }
-    if undone.iter().any(Undo::has_failed) {
+    if let Some(failed) = undone.iter().find(|undo| undo.has_failed()) {
         return Err(if is_rehearsal {
             CommandError::silent(Kind::Failed)
         } else {
-            CommandError::failed("not everything could be restored")
-                .hint("run `rxlab undo` again once the reasons above are gone")
+            CommandError::failed("not everything could be restored").hint(format!(
+                "run `rxlab undo` again once the reasons above are gone, or give the values up: \
+                     `rxlab undo --forget {}`",
+                failed.id
+            ))
         });
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {

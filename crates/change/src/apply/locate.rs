@@ -18,7 +18,7 @@ use rxlab_base::units::{NicName, QueueId};
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_path::sample::{Inventory, Scope, pci_function};
 use rxlab_setting::{Target, tunable};
-use rxlab_sys::{Cause, Entry, Hidden, Host, HostError, Namespace, Operation, is_namespaced_sysctl};
+use rxlab_sys::{Cause, Entry, Hidden, Host, HostError, Namespace, Operation, Query, is_namespaced_sysctl};
 
 pub(super) const INTERFACES: &str = "sys/class/net";
 
@@ -150,24 +150,47 @@ fn process(host: &dyn Host, target: &Target, device: &DeviceAddress) -> Place {
         Ok(own) => own.map(|own| own.numbering.to_string()),
         Err(other) => return Place::Unknown(other.to_string()),
     };
-    match process_of(host, target) {
+    let found = match process_of(host, target) {
         Ok(Some(now)) if now.is_same(device) => return Place::Here(target.clone()),
-        Ok(_) => {}
+        Ok(found) => found,
         Err(error) => return Place::Unknown(error.to_string()),
-    }
+    };
     // By numbers or start times of other namespaces, no process is gone.
     match (device.numbering(), here) {
         (None, Some(_)) => {
             Place::Unknown("written by an earlier version, which did not record its PID namespace".to_owned())
         }
-        (Some(then), Some(here)) if then != here => Place::Unknown(format!(
-            "its number and start are of other namespaces (PID namespace {then}, here {here}): run `rxlab undo` there, or give it up with --forget once it has ended"
-        )),
-        // A container sees only its own processes.
+        (Some(then), Some(here)) if then != here => Place::Unknown(differing(then, &here)),
+        (Some(_), Some(_)) if found.is_none() => ended(host, target),
+        (Some(_), Some(_)) => Place::Gone,
         _ => match host.namespaces() {
             Ok(_) => Place::Gone,
             Err(hidden) => Place::Unknown(hidden.to_string()),
         },
+    }
+}
+
+/// Which namespace of a process is not the one here; both as [`Numbering`](rxlab_sys::Numbering) prints them.
+fn differing(then: &str, here: &str) -> String {
+    let pid_namespace = |numbering: &str| numbering.split('+').next().unwrap_or_default().to_owned();
+    let [of_it, ours] = [then, here].map(pid_namespace);
+    let differs = if of_it == ours {
+        format!("its start is of another time namespace ({then}, here {here})")
+    } else {
+        format!("its number is of another PID namespace ({of_it}, here {ours})")
+    };
+    format!("{differs}: run `rxlab undo` there, or give it up with --forget once it has ended")
+}
+
+/// Place of a process that `/proc` does not show, which may be mounted with hidepid: it is gone if the kernel says so (ESRCH).
+fn ended(host: &dyn Host, target: &Target) -> Place {
+    let Target::Process(pid) = *target else { return Place::Gone };
+    match host.query(&Query::ThreadAttributes { pid }) {
+        Err(error) if error.cause == Cause::Missing => Place::Gone,
+        Err(error) => Place::Unknown(error.to_string()),
+        Ok(_) => Place::Unknown(format!(
+            "/proc does not show process {pid}, which is running (hidepid): run `rxlab undo` as root with CAP_SYS_PTRACE"
+        )),
     }
 }
 
@@ -448,7 +471,8 @@ mod tests {
     #[test]
     fn a_process_is_gone_only_by_numbers_of_its_own_namespace() {
         let stat = format!("812 (x) S 1 {}15137\n", "0 ".repeat(17));
-        let host = NumberedHost(RecordedHost::new().with("proc/812/stat", stat));
+        let host = RecordedHost::new().with("proc/812/stat", stat);
+        let host = NumberedHost(host.with("syscall/sched_getattr/814", [0; 16]));
         let found = |pid: u32, device: &str| {
             let target = format!("pid:{pid}").parse().expect("a target");
             match process(&host, &target, &DeviceAddress(device.to_owned())) {
@@ -460,10 +484,17 @@ mod tests {
         };
         assert_eq!(found(812, "process:812@5137/7"), "here");
         assert_eq!([found(812, "process:812@5136/7"), found(813, "process:813@5137/7")], ["gone", "gone"]);
-        for other in ["8", "7+5000000"] {
+        for (other, differs) in [
+            ("8", "its number is of another PID namespace (8, here 7): run "),
+            ("8+5000000", "its number is of another PID namespace (8, here 7): run "),
+            ("7+5000000", "its start is of another time namespace (7+5000000, here 7): run "),
+        ] {
             let why = found(812, &format!("process:812@5137/{other}"));
-            assert!(why.contains(&format!("(PID namespace {other}, here 7)")), "{why}");
+            assert!(why.starts_with(differs), "{why}");
         }
+        // Hidden by procfs, and known to the kernel. A process with this number once counted as gone.
+        let why = found(814, "process:814@5137/7");
+        assert!(why.starts_with("/proc does not show process 814, which is running"), "{why}");
         // Of an earlier version.
         assert_eq!(found(812, "process:812@5137"), "here");
         assert!(found(813, "process:813@5137").starts_with("written by an earlier version"));
