@@ -88,7 +88,7 @@ pub struct Global {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
     /// Use the interfaces of another network namespace: a name of `ip netns`, a PID, or a file
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NS")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NS", value_parser = typed::netns)]
     pub netns: Option<String>,
     /// Directory of the journal and the trial records
     #[arg(

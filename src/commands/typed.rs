@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use rxlab_base::units::{digits, parse_count, parse_duration};
+use rxlab_sys::{OwnNumbering, is_pid};
 
 /// CPU time is accounted in ticks of 10 ms: fewer than ten are too coarse.
 pub(super) const SHORTEST_SAMPLE: Duration = Duration::from_millis(100);
@@ -35,6 +36,14 @@ pub(super) fn whole(text: &str) -> Result<u64, String> {
 /// The same, for numbers of things that fit into memory.
 pub(super) fn number_of(text: &str) -> Result<usize, String> {
     whole(text).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
+}
+
+/// Reads a network namespace. A PID leads to it only if `/proc` has the numbers of this process's PID namespace.
+pub(super) fn netns(text: &str) -> Result<String, String> {
+    if is_pid(text) {
+        OwnNumbering::get().map_err(|other| other.to_string())?;
+    }
+    Ok(text.to_owned())
 }
 
 /// Reads an address to listen on. A port alone, or one of `localhost`, is for this machine only.

@@ -128,6 +128,45 @@ fn nothing_is_set_by_numbers_of_another_namespace() {
     assert_eq!((kept.trim(), world.has_open()), ("1", false));
 }
 
+/// The namespace of the process that has this number outside was once changed.
+#[test]
+fn no_namespace_is_entered_by_a_number_of_another_one() {
+    let Some(world) = World::new() else { return };
+    let inner = Inner::new(&[], None);
+    for options in
+        [&["--netns", "1", "status"][..], &["trial", "run", "--load", "http://h", "--load-netns", "1"]]
+    {
+        let text = one_line(&inner.enter(false, &world.command(options)).said().exits(2));
+        assert!(text.contains("/proc may have the process numbers of another PID namespace"), "{text}");
+    }
+    world.rxlab(&["--netns", "1", "status"]).exits(0);
+}
+
+/// A process that procfs hides (hidepid) was once gone, and its value stayed.
+#[test]
+fn a_hidden_process_is_not_gone() {
+    let Some(world) = World::new() else { return };
+    require::needs!(root);
+    let process = Running::silent(Command::new("sleep").arg("600"));
+    let pid = number(&process);
+    let before = allowed(pid);
+    world.rxlab(&["apply", "--set", &format!("affinity pid:{pid} = 0")]).exits(0);
+    let inner = world.command(&["undo"]);
+    let mut hidden = Command::new("unshare");
+    // Linux 5.8.
+    let script = "mount -t proc -o hidepid=4 proc /proc || exit 77\n\
+                  exec setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace \"$@\"";
+    hidden.args(["--mount", "sh", "-euc", script, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    let (code, text) = hidden.stdin(Stdio::null()).said();
+    let text = one_line(&text);
+    if require::have("hidepid", || (code == 77).then(|| text.clone())) {
+        assert!(code == 5 && text.contains(&format!("/proc does not show process {pid}")), "{code}: {text}");
+    }
+    assert_eq!((allowed(pid).as_str(), world.has_open()), ("0", true));
+    world.rxlab(&["undo"]).exits(0);
+    assert_eq!((allowed(pid), world.has_open()), (before, false));
+}
+
 /// The guard once killed the process that has the number of the lock's holder in its own PID namespace.
 #[test]
 fn a_guard_kills_nothing_by_a_number_of_another_namespace() {
@@ -221,9 +260,9 @@ fn a_process_of_another_pid_namespace_is_not_gone() {
     inner.enter(true, &world.command(&["apply", "--set", &set])).exits(0);
     assert_eq!(allowed(inner.outside), "0");
     let text = one_line(&world.rxlab(&["status"]).exits(1));
-    assert!(text.contains("unknown: its number and start are of other namespaces"), "{text}");
+    assert!(text.contains("unknown: its number is of another PID namespace"), "{text}");
     let text = one_line(&world.rxlab(&["undo"]).exits(5));
-    assert!(text.contains("run `rxlab undo` there"), "{text}");
+    assert!(text.contains("run `rxlab undo` there") && text.contains("`rxlab undo --forget "), "{text}");
     assert_eq!((allowed(inner.outside).as_str(), world.has_open()), ("0", true));
     inner.enter(true, &world.command(&["undo"])).says(0, "back to all");
     assert_eq!((allowed(inner.outside), world.has_open()), (before, false));

@@ -321,12 +321,17 @@ pub fn loopback_up() -> Result<(), Errno> {
     if code == 0 { Ok(()) } else { Err(last_error()) }
 }
 
+/// True if the name of a namespace is a process ID, which may be another process's in `/proc` (see [`super::OwnNumbering`]).
+pub fn is_pid(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// The namespace file for a name of `ip netns`, a process ID, or a path (anything
 /// with a `/` in it).
 pub fn netns_path(name: &str) -> PathBuf {
     if name.contains('/') {
         PathBuf::from(name)
-    } else if !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
+    } else if is_pid(name) {
         Path::new("/proc").join(name).join("ns/net")
     } else {
         Path::new("/run/netns").join(name)

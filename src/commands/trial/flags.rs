@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use super::finish::After;
 use crate::commands::look::Cost;
+use crate::commands::typed::netns;
 use crate::commands::typed::number_of;
 use crate::commands::{Global, apply};
 use crate::error::{CommandError, Result};
@@ -128,7 +129,7 @@ pub(in crate::commands) struct LoadFlags {
     #[arg(long, value_name = "LIST", requires = "load")]
     cpus: Option<CpuMask>,
     /// Namespace of the load's sockets, in the form of --netns
-    #[arg(long, value_name = "NS", requires = "load")]
+    #[arg(long, value_name = "NS", requires = "load", value_parser = netns)]
     load_netns: Option<String>,
 }
 
