@@ -237,6 +237,22 @@ fn a_container_with_the_process_numbers_of_its_machine_waits_for_its_guard() {
     assert_eq!(scene.mask(), "0");
 }
 
+/// The command once waited for a guard that had been killed, and left the change.
+#[test]
+fn a_countdown_reverts_the_change_of_a_killed_guard() {
+    let Some(scene) = Scene::new() else { return };
+    let mut terminal = on_a_terminal(&scene.command(&[&["apply"], &SET[..], &["--confirm", "3s"]].concat()));
+    let mut terminal = Running::start(terminal.stdin(Stdio::piped()));
+    let stdin = terminal.stdin();
+    wait_for("the change", || scene.mask() == "3");
+    end_guards(scene.state.path());
+    let output = terminal.output();
+    drop(stdin);
+    let text = one_line(&output.exits(4));
+    assert!(text.contains("was not confirmed in time and was reverted"), "{text}");
+    assert_eq!(scene.mask(), "0");
+}
+
 /// What was typed before the question once confirmed the change, and so did a pasted text.
 #[test]
 fn only_a_typed_enter_confirms() {

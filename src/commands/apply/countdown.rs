@@ -67,11 +67,18 @@ fn left(store: &Store, id: &str) -> Result<Option<Duration>> {
     Ok(left.filter(|left| !left.is_zero()))
 }
 
-/// Waits until the guard has reverted the change, or reports that another command has confirmed it or reverted it.
+/// Waits until the guard has reverted the change, does that in place of one that has ended, or reports that another command has confirmed it or reverted it.
 fn ended(global: &Global, store: &Store, id: &str) -> Result {
     let tries = GUARD_GRACE.as_millis() / TICK.as_millis();
     for _ in 0..tries {
         match store.load(id)? {
+            Some(history) if history.pending_deadline().is_some() && store.has_lost_guard(id) => {
+                // One that has left a value for the user has said so.
+                if leftovers::pass_on_notices(global).is_empty() {
+                    leftovers::clear(global)?;
+                }
+                return Err(CommandError::silent(Kind::Changed));
+            }
             Some(history) if history.pending_deadline().is_some() => std::thread::sleep(TICK),
             Some(_) => return Err(changed(format!("transaction {id} was confirmed by another command"))),
             None => {

@@ -162,17 +162,17 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "rxlab_transactions",
         labels: &["state"],
-        help: "Open transactions: applied, unconfirmed (reverted at their deadline) or unfinished.",
+        help: "Open transactions: applied, unconfirmed (reverted at their deadline), unguarded (the same, but without a guard that reverts them) or unfinished.",
         read: transactions,
     },
     Family {
         name: "rxlab_unconfirmed_seconds_left",
         labels: &[],
-        help: "Time until the next unconfirmed transaction is reverted, when the latest sample ended; negative if its guard is late.",
+        help: "Time until the next unconfirmed transaction with a guard is reverted, when the latest sample ended; negative if its guard is late.",
         read: |all| {
             let left = all.applied.transactions.iter().filter_map(|one| match one.state {
-                State::Unconfirmed { seconds_left, .. } => Some(seconds_left),
-                State::Applied | State::Unfinished => None,
+                State::Unconfirmed { seconds_left, unguarded: false } => Some(seconds_left),
+                State::Unconfirmed { .. } | State::Applied | State::Unfinished => None,
             });
             alone(left.reduce(f64::min).map(Value::Real))
         },
@@ -308,10 +308,11 @@ fn by_state<'a>(states: &[&str], all: impl Iterator<Item = &'a str> + Clone) -> 
 fn transactions(all: &Exposition) -> Vec<Row> {
     let states = all.applied.transactions.iter().map(|one| match one.state {
         State::Applied => "applied",
-        State::Unconfirmed { .. } => "unconfirmed",
+        State::Unconfirmed { unguarded: false, .. } => "unconfirmed",
+        State::Unconfirmed { .. } => "unguarded",
         State::Unfinished => "unfinished",
     });
-    by_state(&["applied", "unconfirmed", "unfinished"], states)
+    by_state(&["applied", "unconfirmed", "unguarded", "unfinished"], states)
 }
 
 fn values(all: &Exposition) -> impl Iterator<Item = &ValueStatus> + Clone {

@@ -45,7 +45,14 @@ fn exposition(sketch: Sketch) -> Exposition {
             ("eth0/rx-2", Live::Covered { by: "0002".to_owned() }),
         ])
     };
-    let applied = Applied { transactions: vec![transaction], unknown: vec!["unreadable".to_owned()] };
+    // Nothing reverts it, so it has no time left.
+    let unguarded = TransactionStatus {
+        state: State::Unconfirmed { seconds_left: 4.5, unguarded: true },
+        reapplied: 0,
+        ..status::sample([])
+    };
+    let applied =
+        Applied { transactions: vec![transaction, unguarded], unknown: vec!["unreadable".to_owned()] };
     let trial = |id: &str, verdict: Option<&str>| Summary {
         id: id.to_owned(),
         verdict: verdict.map(str::to_owned),
