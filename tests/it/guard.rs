@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use rxlab_change::apply::{BeginInfo, Transaction};
 use rxlab_change::journal::{Disk, Storage};
-use rxlab_sys::ProcessId;
+use rxlab_sys::{Numbering, ProcessId};
 
 use crate::process::{Ended, Running, copy_program, guards, wait_for};
 use crate::settings::setting;
@@ -48,19 +48,28 @@ fn an_unconfirmed_change_is_restored() {
 /// A trial and its guard were killed. Their transaction once blocked every change until a user undid it.
 #[test]
 fn the_next_command_restores_changes_of_a_killed_process() {
-    let tree = Tree::new();
     let own = ProcessId::own().expect("procfs is mounted");
-    let mut transaction = begin(&tree, 600, Some(ProcessId { start: own.start + 1, ..own }));
-    set(&tree, &mut transaction);
-    drop(transaction);
-    let apply =
-        |more: &[&str]| tree.rxlab(&[&["apply", "--setting", "rps eth0/rx-1 = 2"], more].concat()).said();
-    let (code, text) = apply(&["--dry-run"]);
-    assert!(code == 0 && tree.rps("eth0", 0) == "c", "a dry run writes nothing: {text}");
-    let text = apply(&[]).exits(0);
-    let reverted = "(trial 0001-rps) was left behind by a killed process and was reverted";
-    assert!(text.contains(reverted), "{text}");
-    assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("0".into(), "4".into()));
+    let numbering = Some(Numbering { pid_namespace: 1, rest_ns: 0 });
+    // One that is dead by its number, one of another PID namespace, and one that did not know its number.
+    for applier in
+        [Some(ProcessId { start: own.start + 1, ..own }), Some(ProcessId { numbering, ..own }), None]
+    {
+        let tree = Tree::new();
+        let mut transaction = begin(&tree, 600, applier);
+        set(&tree, &mut transaction);
+        let apply =
+            |more: &[&str]| tree.rxlab(&[&["apply", "--setting", "rps eth0/rx-1 = 2"], more].concat()).said();
+        if applier.is_none_or(ProcessId::is_alive) {
+            assert_eq!((apply(&[]).0, tree.rps("eth0", 0)), (4, "c".into()), "it holds the lock");
+        }
+        drop(transaction);
+        let (code, text) = apply(&["--dry-run"]);
+        assert!(code == 0 && tree.rps("eth0", 0) == "c", "a dry run writes nothing: {text}");
+        let text = apply(&[]).exits(0);
+        let reverted = "(trial 0001-rps) was left behind by a killed process and was reverted";
+        assert!(text.contains(reverted), "{text}");
+        assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("0".into(), "4".into()));
+    }
 }
 
 #[test]

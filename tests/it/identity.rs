@@ -393,6 +393,14 @@ fn a_running_kernel_is_not_changed_as_another_root() {
     run("apply --set 'rps srv0/rx-0 = 0-1'").says(3, "--root shows a running kernel");
     assert_eq!((mask(server, "srv0", 0).as_str(), world.has_open()), ("0", false));
     run("show").says(0, "srv0");
+    // Parts of it, below directories of files.
+    let script = "for part in class devices; do\n\
+                  mkdir -p \"$ROOT/sys/$part\"; mount --rbind /sys/$part \"$ROOT/sys/$part\"\ndone\n\
+                  mkdir \"$ROOT/proc\"; \"$@\" --root \"$ROOT\" apply --set 'rps srv0/rx-0 = 0-1'";
+    let mut command = world.inside(server, script);
+    let text = command.env("ROOT", world.state.path().join("parts")).said().exits(3);
+    assert!(one_line(&text).contains("it may not be of the machine that this process acts on"), "{text}");
+    assert_eq!(mask(server, "srv0", 0), "0");
 }
 
 /// A persisted plan got a value that a newer change held. `restore` once set it in the older transaction: the value before both

@@ -54,7 +54,7 @@ pub use flaky::{Failpoint, Fault, FlakyHost, Rule};
 pub use limits::{lift_limits, outlast_others};
 pub use live::{LiveHost, OpenError};
 pub use netns::{Hidden, Namespace, enter_netns, lasting_netns, loopback_up, netns_path, new_netns};
-pub use netns::{in_netns, is_in_group_namespace, is_in_pid_namespace};
+pub use netns::{in_netns, is_in_group_namespace, is_in_pid_namespace, is_pid};
 pub use numbering::{Numbering, OtherNumbers, OwnNumbering, boottime_ns};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
@@ -319,6 +319,8 @@ pub enum Cause {
     Command,
     /// The files in `sys` may be of another network namespace than the sockets (see [`Host::check_view`]).
     OtherView,
+    /// `/proc` has no entry for this process, as that of another PID namespace.
+    NotInProc,
     /// Any other errno, as the kernel gave it.
     Errno(i32),
 }
@@ -375,6 +377,9 @@ impl HostError {
             Cause::Withheld => "left out of the redacted snapshot".to_owned(),
             Cause::Command => self.said.clone().unwrap_or_else(|| "the command failed".to_owned()),
             Cause::OtherView => "it may not be of the machine that this process acts on".to_owned(),
+            Cause::NotInProc => {
+                "/proc does not have this process: mount a /proc of its PID namespace".to_owned()
+            }
             Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
         }
     }

@@ -17,7 +17,7 @@ use rustix::mount::MountAttrFlags;
 use thiserror::Error;
 
 use self::mounts::{
-    PROCFS, SYSFS, is_group_file_system, is_mounted_read_only, is_on, own_sysfs, path_of, sysfs,
+    PROCFS, SYSFS, is_group_file_system, is_kernels, is_mounted_read_only, is_on, own_sysfs, path_of, sysfs,
 };
 use self::pinned::PinnedHost;
 use super::action::act_on_answer;
@@ -193,33 +193,40 @@ impl LiveHost {
 
     /// True if a file is not to be written to: its mount is read-only, or for one of our own sysfs the one that is at that
     /// place below `/sys`. Containers may have a part of it writable (`sys:mixed` of LXC).
-    fn is_protected(&self, is_own: bool, file: &OwnedFd) -> Result<bool, Errno> {
+    fn is_protected(&self, is_own: bool, file: &OwnedFd) -> Result<bool, Cause> {
         if is_mounted_read_only(file)? {
             return Ok(true);
         }
         if !is_own || !is_on(&self.root, "sys", SYSFS) {
             return Ok(false);
         }
-        let path = path_of(file)?;
+        let path = path_of(file).map_err(|errno| match errno {
+            Errno::NOENT => Cause::NotInProc,
+            errno => errno.into(),
+        })?;
         for place in Path::new(&path).ancestors() {
             match open(&self.root, format!("sys{}", place.display()), OFlags::PATH) {
                 // It may show another network namespace.
                 Err(Errno::NOENT) => {}
-                found => return is_mounted_read_only(&found?),
+                found => return Ok(is_mounted_read_only(&found?)?),
             }
         }
-        Err(Errno::NOENT)
+        Err(Cause::Missing)
     }
 
     /// Writes a file below a directory.
-    fn write_below(&self, directory: &OwnedFd, is_own: bool, path: &str, value: &[u8]) -> Result<(), Errno> {
+    fn write_below(&self, directory: &OwnedFd, is_own: bool, path: &str, value: &[u8]) -> Result<(), Cause> {
         // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
         let file = open_file(directory, path, OFlags::WRONLY | OFlags::TRUNC)?;
+        // Undo reads one journal of each machine, which is not that of a root of files.
+        if self.kernel.is_none() && is_kernels(&file.file)? {
+            return Err(Cause::OtherView);
+        }
         if self.is_protected(is_own, &file.file)? {
-            return Err(Errno::ROFS);
+            return Err(Errno::ROFS.into());
         }
         let written = held_back(|| rustix::io::write(&file.file, value))?;
-        if written == value.len() { Ok(()) } else { Err(Errno::IO) }
+        if written == value.len() { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
     /// Runs `act` on a path, on another thread if need be: `self` of procfs is the reading thread, which must
@@ -267,16 +274,19 @@ impl Host for LiveHost {
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
-        let write = |root: &OwnedFd, path: &str| self.write_below(root, self.is_own_sysfs(root), path, value);
+        let write =
+            |root: &OwnedFd, path: &str| Ok(self.write_below(root, self.is_own_sysfs(root), path, value));
         self.proven(Operation::Write, path)?;
-        self.with(path, write).map_err(|errno| HostError::new(Operation::Write, path, errno))
+        let written = self.with(path, write).map_err(Cause::from).flatten();
+        written.map_err(|cause| HostError::new(Operation::Write, path, cause))
     }
 
     fn is_read_only(&self, path: &str) -> bool {
         let is_protected = self.with(path, |root, path| {
-            self.is_protected(self.is_own_sysfs(root), &open(root, path, OFlags::PATH)?)
+            let file = open(root, path, OFlags::PATH)?;
+            Ok(self.is_protected(self.is_own_sysfs(root), &file))
         });
-        is_protected.unwrap_or(false)
+        is_protected.is_ok_and(|is_protected| is_protected.unwrap_or(false))
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {

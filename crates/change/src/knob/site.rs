@@ -245,6 +245,11 @@ impl Site<'_> {
                 path,
                 meaning: " (it may not be of the machine that this process acts on)",
             },
+            Cause::NotInProc => KnobError::Denied {
+                verb,
+                path,
+                meaning: " (/proc does not have this process: mount a /proc of its PID namespace)",
+            },
             Cause::NotText | Cause::Withheld | Cause::Command => {
                 KnobError::Broken { path, text: "?".to_owned(), expected: "text" }
             }

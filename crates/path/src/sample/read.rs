@@ -11,9 +11,12 @@ pub(super) fn absence<T>(error: &HostError) -> Fact<T> {
     match error.cause {
         Cause::Missing => Fact::Unsupported,
         Cause::Denied => Fact::Denied(need(&error.path)),
-        Cause::NotText | Cause::Withheld | Cause::Command | Cause::OtherView | Cause::Errno(_) => {
-            Fact::Broken(error.to_string())
-        }
+        Cause::NotText
+        | Cause::Withheld
+        | Cause::Command
+        | Cause::OtherView
+        | Cause::NotInProc
+        | Cause::Errno(_) => Fact::Broken(error.to_string()),
     }
 }
 

@@ -49,6 +49,12 @@ pub(super) fn is_group_file_system(directory: &OwnedFd) -> Result<bool, Errno> {
     Ok(GROUPS.contains(&file_system(directory)?))
 }
 
+/// True for a file of the running kernel: one that rxlab writes to is a value of this machine.
+pub(super) fn is_kernels(file: &OwnedFd) -> Result<bool, Errno> {
+    let kind = file_system(file)?;
+    Ok(kind == PROCFS || kind == SYSFS || GROUPS.contains(&kind))
+}
+
 /// True if `path` below `root` is on a file system of this kind.
 pub(super) fn is_on(root: &OwnedFd, path: &str, kind: u64) -> bool {
     open(root, path, OFlags::PATH).and_then(|file| file_system(&file)) == Ok(kind)

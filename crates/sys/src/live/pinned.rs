@@ -70,7 +70,7 @@ impl Host for PinnedHost<'_> {
         let Some(rest) = self.below(path) else { return self.host.write(path, value) };
         self.host.proven(Operation::Write, path)?;
         let written = self.host.write_below(&self.directory, self.is_own, rest, value);
-        written.map_err(|errno| HostError::new(Operation::Write, path, errno))
+        written.map_err(|cause| HostError::new(Operation::Write, path, cause))
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
