@@ -48,7 +48,6 @@ fn exposition(sketch: Sketch) -> Exposition {
     // Nothing reverts it, so it has no time left.
     let unguarded = TransactionStatus {
         state: State::Unconfirmed { seconds_left: 4.5, unguarded: true },
-        reapplied: 0,
         ..status::sample([])
     };
     let applied =
