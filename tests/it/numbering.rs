@@ -139,7 +139,7 @@ fn no_namespace_is_entered_by_a_number_of_another_one() {
         let text = one_line(&inner.enter(false, &world.command(options)).said().exits(2));
         assert!(text.contains("/proc may have the process numbers of another PID namespace"), "{text}");
     }
-    world.rxlab(&["--netns", "1", "status"]).exits(0);
+    world.rxlab(&["--netns", &std::process::id().to_string(), "status"]).exits(0);
 }
 
 /// A process that procfs hides (hidepid) was once gone, and its value stayed.
