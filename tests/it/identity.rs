@@ -449,6 +449,18 @@ fn a_guard_needs_nothing_on_sys() {
     drop(host_in(server));
 }
 
+/// The place of a file below /sys is found by /proc. Without this process in it, the kernel was once said not to support the value.
+#[test]
+fn a_proc_without_this_process_is_named() {
+    let Some(world) = World::new() else { return };
+    let server = &world.range.server;
+    let script = "mount -t tmpfs tmpfs /proc\n\"$@\" --netns \"$SERVER\" apply --set 'rps srv0/rx-0 = 0-1'";
+    let mut command = world.inside(&world.range.client, script);
+    let text = one_line(&command.env("SERVER", server.path()).said().exits(3));
+    assert!(text.contains("/proc does not have this process"), "{text}");
+    assert_eq!(mask(server, "srv0", 0), "0");
+}
+
 /// A container has its /sys read-only, and LXC (`sys:mixed`) only the interfaces in it writable: rxlab once took all of it
 /// for read-only.
 #[test]
