@@ -234,6 +234,11 @@ mod tests {
         let (knob, target) = (knob::find(knob).expect("a knob"), "eth0".parse().expect("a target"));
         let mut model = model();
         model.nics[0].ifindex = Some(4);
+        model.nics[0]
+            .rx
+            .iter_mut()
+            .filter_map(|queue| queue.napi.as_mut())
+            .for_each(|napi| napi.thread = None);
         model.nics[0].rx[0].napi.as_mut().expect("polled").thread = thread;
         check_threads(knob.site(host, &model, &target), &model.nics[0]).map_err(|error| error.to_string())
     }
