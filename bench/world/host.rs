@@ -310,10 +310,16 @@ impl Host for SimHost {
                 // All values of all NAPIs are one answer.
                 self.world.step(Counted::Any, Link::Read(NAPIS));
                 let mut state = self.world.state();
-                return match prevented(&mut state, &Node::Napis, Operation::Ask, &path) {
-                    Err(_) if state.has(Mutation::NoNapis) => Ok(Vec::new()),
-                    prevented => prevented.map(|()| napis(&state.machine, self.cookie(), query)),
-                };
+                let prevented = prevented(&mut state, &Node::Napis, Operation::Ask, &path);
+                if state.has(Mutation::NoNapis) {
+                    // Nor does the process ask again: a second look would show them.
+                    let running = state.running();
+                    state.blind = prevented.as_ref().map_or(running, |()| state.blind);
+                    if state.blind.is_some() && state.blind == running {
+                        return Ok(Vec::new());
+                    }
+                }
+                return prevented.map(|()| napis(&state.machine, self.cookie(), query));
             }
             Query::Links => {
                 self.world.step(Counted::Any, Link::Other);

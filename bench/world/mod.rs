@@ -119,6 +119,8 @@ pub(crate) struct State {
     gone_until: u64,
     stack: Vec<Running>,
     seen: Seen,
+    /// The process that takes NAPIs for none (`Mutation::NoNapis`).
+    blind: Option<u32>,
     /// What a command wrote last to which file, with a mutation.
     pub(crate) last_text: Option<(u32, String, Vec<u8>)>,
     next_pid: u32,
@@ -155,6 +157,7 @@ pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report
         gone_until: 0,
         stack: Vec::new(),
         seen: Seen::default(),
+        blind: None,
         last_text: None,
         next_pid: 500,
         guards: Vec::new(),

@@ -51,12 +51,12 @@ pub(crate) enum Mutation {
 
 /// Every mutation, with the invariants of which it breaks one, and the first seed that finds it (`world --mutations`).
 pub(crate) const MUTATIONS: [(Mutation, &str, u64); 19] = [
-    (Mutation::PollersStay, "6", 338),
+    (Mutation::PollersStay, "6", 734),
     (Mutation::ThreadsByNumber, "1267", 5383),
     (Mutation::NoInterrupts, "6", 14744),
     (Mutation::AllIsBack, "57", 1975),
     (Mutation::NotReadBack, "7", 1100),
-    (Mutation::TwoHolders, "1234567", 2898),
+    (Mutation::TwoHolders, "1234567", 2286),
     (Mutation::NamesOnly, "12", 26),
     (Mutation::FiveAttempts, "3", 58),
     (Mutation::BlindGuard, "3", 181),

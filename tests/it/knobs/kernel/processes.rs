@@ -19,7 +19,15 @@ fn threads_of_a_real_process() {
     let pid = server.pid().as_raw_nonzero();
     let place = format!("affinity pid:{pid} = all");
     let lists = || bench.read(&place);
-    wait_for("its threads", || lists().matches("0@").count() == 1 && lists().contains("all@"));
+    // The main thread and three, each of which pins itself once it has started.
+    let own = format!("all@{pid}:");
+    let is_settled = |lists: &str| {
+        let parts: Vec<&str> = lists.split(';').collect();
+        let is_main = |part: &&str| part.starts_with(&own) && !part.contains([',', '-']);
+        parts.len() == 2 && parts.iter().any(is_main)
+    };
+    let tids = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    wait_for("its threads", || tids() == 4 && is_settled(&lists()));
     let before = lists();
     let mut open = bench.begin();
     open.set(&format!("affinity pid:{pid} = 1"));

@@ -365,21 +365,6 @@ fn one_mask_for_all_queues_waits_for_new_ones() {
     assert_eq!((host("virtio_net"), host("xen_netfront")), ((more.clone(), 3), (more, 0)));
 }
 
-/// The interrupt of a new queue once arrived on a CPU of the mask, and the doctor reported it.
-#[test]
-fn a_mask_for_all_queues_keeps_new_ones_away() {
-    let note = |driver: &str, mask: &str| {
-        let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 9e4).driver("eth0", driver);
-        let sketch = sketch.queues_at_most("eth0", 3).rps("eth0", mask);
-        let plan = plan_of(Policy::Full, &sketch.all_receive("0", 0.9, 9e4).build());
-        let is_left =
-            plan.notes.iter().any(|note| note.contains("one RPS mask for all queues, and interrupts"));
-        (only(&plan, "channels").len(), is_left)
-    };
-    assert_eq!([note("xen_netfront", "2-3"), note("xen_netfront", "")], [(0, true), (1, false)]);
-    assert_eq!(note("virtio_net", "2-3"), (1, false));
-}
-
 /// Drivers that start at CPU 0 for each device: an interface moves off a CPU that another one fills.
 #[test]
 fn the_crowd_of_two_devices_is_relieved_by_the_planned_one() {

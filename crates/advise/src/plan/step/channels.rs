@@ -8,7 +8,6 @@ use crate::plan::topology::Domain;
 use rxlab_base::parse::ethtool::{ChannelKind, Channels};
 use rxlab_base::units::NicName;
 use rxlab_path::constraints::{QueueLimit, changeable_queues, queue_limit};
-use rxlab_path::model::Nic;
 use rxlab_setting::Target;
 
 /// More queues for every interface that has fewer than cores, as far as they are of use; never fewer. Hyper-threads have
@@ -26,11 +25,7 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
         let cores = draft.topology.domains.iter().filter(is_near).map(|domain| domain.cores.len());
         let cores = u32::try_from(cores.sum::<usize>()).unwrap_or(u32::MAX);
         let wanted = most.min(cores);
-        if wanted > now && nic.is_some_and(has_one_mask) {
-            draft.leave(Variable::Channels.because(format!(
-                "{name} has one RPS mask for all queues, and interrupts of new ones may arrive on its CPUs: switch it off first"
-            )));
-        } else if wanted > now {
+        if wanted > now {
             let value = text(&channels, kind, wanted);
             let why = format!("{now} of {most} queues for {cores} cores");
             draft.set("channels", Target::Nic(name), value, why);
@@ -38,12 +33,6 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
             draft.leave(Variable::Channels.because(limit.to_string()));
         }
     }
-}
-
-/// True if one RPS mask that is set holds for all queues, also for new ones.
-fn has_one_mask(nic: &Nic) -> bool {
-    let mut masks = nic.steering_queues().iter().filter_map(|queue| queue.rps_cpus.known());
-    !nic.driver_facts().records_queue && masks.any(|mask| !mask.is_empty())
 }
 
 /// As many queues as usable CPUs for every interface that has more, where those CPUs have no vectors left for the others.
