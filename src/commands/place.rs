@@ -172,7 +172,7 @@ impl From<JournalError> for CommandError {
             }
             JournalError::LaterVersion { .. } => "install that version",
             JournalError::Registry(_) => {
-                "bring it back, or move RUN/journals away: then no journal of another state directory is seen"
+                "bring it back, or move `journals` of the run directory away: then no other state directory is seen"
             }
             JournalError::Lock(LockError::Untrusted { .. }) => {
                 "make root its owner and only writer, or name another directory with --state-dir"

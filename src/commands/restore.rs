@@ -52,7 +52,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     }
     // A FIFO may have no writer.
     if !path.is_file() {
-        return Err(CommandError::usage(format!("{} is not a regular file", path.display())));
+        return Err(CommandError::usage(format!("{} is not a regular file", path.display()))
+            .hint("move it away, and write the plan with `rxlab persist`"));
     }
     let mut plan = apply_command::read_plan(global, &path)?;
     let stop = place::stop_flag()?;

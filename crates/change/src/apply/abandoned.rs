@@ -38,7 +38,9 @@ pub fn undo_abandoned(
         let is_ours = || store.is_under_lock(id);
         let patience = match lapse(history, own.now_ns(), |applier| applier.is_none_or(&is_alive)) {
             Some(_) => LOCK_TIMEOUT,
-            None if history.is_unfinished() && is_ours() => Duration::ZERO,
+            None if history.pending_deadline().is_some() && !history.is_complete() && is_ours() => {
+                Duration::ZERO
+            }
             None => continue,
         };
         let transaction = match Transaction::resume(store, id, patience) {

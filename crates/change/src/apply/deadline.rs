@@ -191,7 +191,7 @@ pub(super) fn lapse(
     may_live: impl FnOnce(Option<ProcessId>) -> bool,
 ) -> Option<Lapse> {
     let deadline = history.pending_deadline()?;
-    if history.is_unfinished() && !may_live(history.begin()?.applier) {
+    if !history.is_complete() && !may_live(history.begin()?.applier) {
         return Some(Lapse::Killed);
     }
     (deadline <= now_ns).then_some(Lapse::NotConfirmed)

@@ -23,10 +23,11 @@ pub(super) fn displaced(
     target: &Target,
 ) -> Result<Vec<Displaced>, ApplyError> {
     let mut values = Vec::new();
+    if knob.discards().is_empty() && knob.replaces().is_empty() {
+        return Ok(values);
+    }
     let site = knob.site(host, model, target);
-    if !(knob.discards().is_empty() && knob.replaces().is_empty())
-        && let Some(unread) = target.nic().and_then(|nic| unread(site, nic))
-    {
+    if let Some(unread) = target.nic().and_then(|nic| unread(site, nic)) {
         return Err(unread.into());
     }
     for name in knob.discards().iter().chain(knob.replaces()) {
@@ -46,7 +47,7 @@ pub(super) fn displaced(
             }
         }
     }
-    if let Some(nic) = target.nic().filter(|_| !(knob.discards().is_empty() && knob.replaces().is_empty())) {
+    if let Some(nic) = target.nic() {
         check_napis(site, nic)?;
     }
     if knob.discards().contains(&"napi_priority")

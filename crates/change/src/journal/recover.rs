@@ -164,11 +164,6 @@ impl History {
         self.records.contains(&Record::Complete)
     }
 
-    /// True if it has a deadline that holds, and not everything is set: its process holds the lock until then.
-    pub fn is_unfinished(&self) -> bool {
-        self.pending_deadline().is_some() && !self.is_complete()
-    }
-
     pub fn is_confirmed(&self) -> bool {
         self.records.contains(&Record::Confirmed)
     }

@@ -195,28 +195,33 @@ impl DeviceAddress {
         Self(format!("process:{pid}@{start}{numbering}"))
     }
 
+    /// Number and start of a process, and what [`DeviceAddress::numbering`] returns.
+    fn process(&self) -> Option<(&str, Option<&str>)> {
+        let text = self.0.strip_prefix("process:")?;
+        Some(text.split_once('/').map_or((text, None), |(process, numbering)| (process, Some(numbering))))
+    }
+
     /// The namespaces that the number and the start of a process depend on, as [`Numbering`] prints them; `None` for other
     /// devices, in recordings, and in files of earlier versions.
     pub fn numbering(&self) -> Option<&str> {
-        self.0.strip_prefix("process:")?.split_once('/').map(|(_, numbering)| numbering)
+        self.process()?.1
     }
 
     /// True if both are one device. A process in a file of an earlier version has no numbering: its number and start
     /// decide.
     pub fn is_same(&self, other: &Self) -> bool {
-        let process = |address: &'_ Self| {
-            let process = address.0.strip_prefix("process:")?;
-            Some(process.split_once('/').map_or(process, |(process, _)| process).to_owned())
+        let is_one = || {
+            let ((mine, here), (theirs, there)) = self.process().zip(other.process())?;
+            Some(mine == theirs && (here.is_none() || there.is_none()))
         };
-        let lacks_numbering = self.numbering().is_none() || other.numbering().is_none();
-        self == other || (lacks_numbering && process(self).is_some_and(|own| process(other) == Some(own)))
+        self == other || is_one().unwrap_or(false)
     }
 
     /// True for numbers of two PID namespaces whose processes started in the same clock tick.
     pub fn may_be_same_process(&self, other: &Self) -> bool {
-        let parts = |address: &'_ Self| {
-            let (process, numbering) = address.0.strip_prefix("process:")?.split_once('/')?;
-            Some((process.split_once('@')?.1.to_owned(), numbering.to_owned()))
+        let parts = |address: &Self| {
+            let (process, numbering) = address.process()?;
+            Some((process.split_once('@')?.1.to_owned(), numbering?.to_owned()))
         };
         parts(self).zip(parts(other)).is_some_and(|(one, other)| one.0 == other.0 && one.1 != other.1)
     }

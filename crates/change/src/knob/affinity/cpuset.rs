@@ -140,8 +140,7 @@ fn directory_of(file: &str) -> &str {
 pub(super) fn remark(host: &dyn Host, file: &str, value: &str) -> Option<String> {
     let wanted: CpuMask = value.parse().ok()?;
     let group = file.strip_suffix(FILE)?;
-    let effective = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
-    let text = effective.iter().find_map(|name| host.read_text(&format!("{group}{name}")).ok())?;
+    let text = members::EFFECTIVE.iter().find_map(|name| host.read_text(&format!("{group}{name}")).ok())?;
     let lost = wanted.difference(&list(file, &text).ok()?);
     (!lost.is_empty()).then(|| format!("its parent groups or other partitions withhold {}", cpus_text(&lost)))
 }

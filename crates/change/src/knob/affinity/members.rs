@@ -12,7 +12,7 @@ use rxlab_sys::{Action, Cause};
 const THREADS: [&str; 2] = ["cgroup.threads", "tasks"];
 
 /// Files with the CPUs that the threads of a group may run on, by version.
-const EFFECTIVE: [&str; 2] = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
+pub(super) const EFFECTIVE: [&str; 2] = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
 
 /// A thread with other CPUs than its group gives it.
 pub(super) struct Pinned {
