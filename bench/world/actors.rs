@@ -480,7 +480,17 @@ fn restore(world: &Arc<World>, set: &[Set]) -> Ended {
     }
     for refusal in &round.refused {
         if let Refusal::RolledBack(failure) = refusal {
-            state.check_outcomes(&failure.undo.id, who, &failure.undo.outcomes);
+            let undo = &failure.undo;
+            // A name may have passed to the same interface, which has its value since.
+            let is_set_since = |one: &UndoOutcome| {
+                let later = round.made.iter().filter(|made| made.id > undo.id);
+                later
+                    .flat_map(|made| &made.kept)
+                    .any(|kept| (&kept.setting.knob, &kept.setting.target) == (&one.knob, &one.target))
+            };
+            let left: Vec<UndoOutcome> =
+                undo.outcomes.iter().filter(|one| !is_set_since(one)).cloned().collect();
+            state.check_outcomes(&undo.id, who, &left);
         }
     }
     Ended::new(round.refused.is_empty() && round.waiting.is_empty())

@@ -38,9 +38,16 @@ pub(crate) fn check_threads(site: Site<'_>, nic: &Nic) -> Result {
     }
     let new = inherited(site, KTHREADD)?;
     let may_schedule = may_schedule(site)?;
-    for (pid, name) in named(site)? {
+    let threads = named(site)?;
+    let is_own = |pid: u32, name: &str| is_of(site, nic, listed.as_deref(), pid, name);
+    let is_by_another_name = is_threaded
+        && !has_thread
+        && saved.is_empty()
+        && !threads.iter().any(|(pid, name)| is_own(*pid, name));
+    for (pid, name) in threads {
         let is_saved = saved.contains(&pid);
-        if !is_saved && !is_of(site, nic, listed.as_deref(), pid, &name) {
+        let may_be_own = || is_by_another_name && (listed.is_none() || has_no_number(&name));
+        if !is_saved && !is_own(pid, &name) && !may_be_own() {
             continue;
         }
         let lost = match lost(site, pid)? {
@@ -49,6 +56,13 @@ pub(crate) fn check_threads(site: Site<'_>, nic: &Nic) -> Result {
             lost => lost,
         };
         if let Some(what) = lost.map_or_else(|| not_inherited(site, pid, &new), |what| Ok(Some(what)))? {
+            if is_by_another_name {
+                let may_be = format!(
+                    "it was renamed, {name} (process {pid}) may be one of its threads, and rxlab could not restore the \
+                     {what} of that; set the default first"
+                );
+                return Err(site.unknown("NAPIs", &may_be));
+            }
             let (knob, target) = (site.knob, site.target.clone());
             return Err(KnobError::UnrestorableThread { knob, target, pid, name, what });
         }
@@ -97,6 +111,11 @@ fn named(site: Site<'_>) -> Result<Vec<(u32, String)>> {
 const PREFIX: &str = "napi/";
 /// Longest name of a thread before Linux 5.17.
 const OLD_NAME: usize = 15;
+
+/// True if a thread may poll a NAPI without a number.
+fn has_no_number(name: &str) -> bool {
+    name.ends_with("-0") || name.len() == OLD_NAME
+}
 
 /// True if a thread may poll a NAPI of the interface.
 fn is_of(site: Site<'_>, nic: &Nic, listed: Option<&[NetdevNapi]>, pid: u32, name: &str) -> bool {
@@ -316,6 +335,26 @@ mod tests {
             Ok(()),
             "no thread is visible from here, and none polls"
         );
+    }
+
+    /// The CPUs of the thread were once lost.
+    #[test]
+    fn threads_of_a_renamed_interface_are_not_ended() {
+        let pinned = Scheduling { nice: -7, ..DEFAULT };
+        let renamed = |name: &str, number: &str, scheduling: &Scheduling| {
+            let host = RecordedHost::new().with("sys/class/net/eth0/threaded", "1\n");
+            let other = [attribute(1, 5u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
+            let host = host.with("netlink/netdev/napi-get", one_message(&other.concat()));
+            let host = add(host, (2, 0, "kthreadd"), &DEFAULT);
+            add(host, (701, 2, &format!("napi/{name}-{number}")), scheduling)
+        };
+        let expected = "the NAPIs of eth0 are unknown: it was renamed, napi/vx7-0 (process 701) may be one of its threads, \
+                        and rxlab could not restore the scheduling of that; set the default first";
+        assert_eq!(check_before("gro", &renamed("vx7", "0", &pinned), None), Err(expected.to_owned()));
+        assert_eq!(check_before("gro", &renamed("vx7", "0", &DEFAULT), None), Ok(()));
+        assert_eq!(check_before("gro", &renamed("vx7", "8200", &pinned), None), Ok(()), "it would be listed");
+        let both = add(renamed("vx7", "0", &pinned), (702, 2, "napi/eth0-0"), &DEFAULT);
+        assert_eq!(check_before("gro", &both, None), Ok(()), "its threads have its name");
     }
 
     #[test]

@@ -334,6 +334,16 @@ fn threads_of_napis_that_are_not_listed_keep_their_values() {
     nice(-7);
     let urgent = off().expect_err("its nice value would be lost").to_string();
     assert!(urgent.contains("could not restore its scheduling"), "{urgent}");
+    let rename = |from: &str, to: &str| {
+        range.server.ip(&format!("link set {from} down")).expect("down");
+        range.server.ip(&format!("link set {from} name {to}")).expect("renamed");
+        range.server.ip(&format!("link set {to} up")).expect("up");
+    };
+    rename("rxlvx0", "rxlvx1");
+    let renamed = setting("threaded rxlvx1 = off");
+    let renamed = bench.transaction().set(&bench.host, &mut bench.model(), &renamed).expect_err("its own");
+    assert!(renamed.to_string().contains("it was renamed, napi/rxlvx0-0"), "{renamed}");
+    rename("rxlvx1", "rxlvx0");
     nice(0);
     assert!(off().expect("nothing is lost").changed);
     assert!(transaction.undo(&bench.host, &bench.model()).is_clean());
