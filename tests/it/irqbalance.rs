@@ -13,9 +13,9 @@ use rxlab_path::sample::{Inventory, Scope};
 use rxlab_sys::{Host, LiveHost};
 
 use crate::process::{Ended, Running, rxlab, wait_for};
-use crate::require;
 use crate::settings::setting;
 use crate::tree::{Tree, look, model};
+use crate::{quiet, require};
 
 /// Every affinity of this machine, restored however the test ends: irqbalance is about to run.
 struct Affinities(Vec<(String, Vec<u8>)>);
@@ -67,7 +67,7 @@ fn answer(host: &LiveHost, command: &mut Command) -> Irqbalance {
 
 #[test]
 fn irqbalance_reports_its_banned_interrupts() {
-    let _alone = require::alone_with_irqbalance();
+    let _alone = quiet::alone_with_irqbalance();
     require::needs!(irqbalance);
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
@@ -81,7 +81,7 @@ fn irqbalance_reports_its_banned_interrupts() {
 /// The interrupts of an interface are banned and unbanned, and the bans of others are unchanged.
 #[test]
 fn interrupts_are_banned_from_irqbalance() {
-    let _alone = require::alone_with_irqbalance();
+    let _alone = quiet::alone_with_irqbalance();
     require::needs!(irqbalance);
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
@@ -156,7 +156,7 @@ fn suspects(host: &LiveHost, irq: IrqId, arguments: Option<String>) -> Vec<Suspe
 
 #[test]
 fn irqbalance_is_suspected_unless_the_interrupt_is_banned() {
-    let _alone = require::alone_with_irqbalance();
+    let _alone = quiet::alone_with_irqbalance();
     require::needs!(irqbalance);
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);

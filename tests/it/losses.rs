@@ -153,7 +153,7 @@ impl Drop for Limit {
 #[test]
 fn a_full_table_of_connections_is_named() {
     require::needs!(netns, root, program("nft", "nft", "--version"));
-    let _settings = require::settings();
+    let _settings = quiet::settings();
     let namespace = namespace();
     let rules = "add table ip t\nadd chain ip t c { type filter hook input priority 0 ; }\n\
                  add rule ip t c ct state established accept\n";
@@ -217,7 +217,7 @@ fn wait_until_forwarding(namespace: &Namespace) {
 fn a_full_backlog_is_told_once() {
     require::needs!(netns);
     let _alone = quiet::alone();
-    let _settings = require::settings();
+    let _settings = quiet::settings();
     let member = |n| {
         format!(
             "link add v{n} gso_max_segs 1 type veth peer name w{n}\nlink set v{n} master br0 up\nlink set w{n} up\n"

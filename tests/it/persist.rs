@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use rxlab_path::sample::Scope;
@@ -11,8 +10,8 @@ use rxlab_sys::LiveHost;
 
 use crate::lab::inside;
 use crate::process::{Ended, Running, copy_program};
-use crate::require;
 use crate::tree::{Tree, look, program};
+use crate::{quiet, require};
 
 const SET: [&str; 5] = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rfs_entries host = 4096"];
 
@@ -344,7 +343,7 @@ fn udev_starts_the_unit_of_an_interface() {
 struct Installed {
     directory: tempfile::TempDir,
     /// The plan holds a current value of the machine, which no other test may change meanwhile.
-    _settings: MutexGuard<'static, ()>,
+    _settings: quiet::Held,
 }
 
 impl Installed {
@@ -353,7 +352,7 @@ impl Installed {
         if !require::root() {
             return None;
         }
-        let settings = require::settings();
+        let settings = quiet::settings();
         // In a container with another network namespace this file does not exist.
         let Ok(value) = std::fs::read_to_string("/proc/sys/net/core/netdev_budget") else {
             println!("skipped: net.core is that of the initial namespace");

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -42,16 +44,23 @@ impl Drop for Stop<'_> {
 }
 
 /// A port of 127.0.0.1 that is free for TCP and UDP. The kernel gives connections those from 32768 on, so that only
-/// tests can take it, and no two of this run get the same.
+/// tests can take it, and no two of this machine get the same.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(20_000);
     loop {
         let port = NEXT.fetch_add(1, Ordering::Relaxed);
         assert!(port < 32_768, "no free port");
-        if !["tcp", "tcp6", "udp", "udp6"].iter().any(|protocol| is_local(port, protocol)) {
+        let is_used = ["tcp", "tcp6", "udp", "udp6"].iter().any(|protocol| is_local(port, protocol));
+        if !is_used && is_claimed(port) {
             return port;
         }
     }
+}
+
+/// True if this process now has the name of a port, which it keeps until it ends, and no other process had it.
+fn is_claimed(port: u16) -> bool {
+    let name = SocketAddr::from_abstract_name(format!("rxlab-test-port-{port}")).expect("a name");
+    UnixListener::bind_addr(&name).map(std::mem::forget).is_ok()
 }
 
 /// True if a socket of `protocol` has this port here. A trial bind would hold the port longer than this process does:

@@ -1,6 +1,6 @@
-//! Access to the CPUs' packet counters: tests that send many packets share it, tests that check the counters have it
-//! exclusively. The counters are global, like CPU 0 and the sysctls, for parallel tests of one run and for several
-//! runs on one machine. So the lock is on the counters' own file: every process finds it, and nothing is left behind.
+//! Access to what is global: parallel tests of one run, and several runs on one machine, have the same packet counters, CPU 0
+//! and sysctls. Tests that send many packets share the counters, tests that check them have them exclusively. A lock is on a
+//! file of the kernel: every process finds it, and nothing is left behind.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Holds the counters until dropped.
+/// Holds a file until dropped.
 pub(crate) struct Held {
     _file: File,
 }
@@ -16,12 +16,12 @@ pub(crate) struct Held {
 /// For tests that send many packets anywhere, and for those that the floods of others would leave no CPU. A thread must
 /// not take it twice.
 pub(crate) fn noisy() -> Held {
-    hold(FlockOperation::LockShared)
+    hold(COUNTERS, FlockOperation::LockShared)
 }
 
 /// For tests on the practice range, and for those that check counters.
 pub(crate) fn alone() -> Held {
-    hold(FlockOperation::LockExclusive)
+    hold(COUNTERS, FlockOperation::LockExclusive)
 }
 
 /// For guests: each takes a CPU, and many packets come from outside it. They run next to each other only.
@@ -36,8 +36,21 @@ pub(crate) fn guest() -> Arc<Held> {
     })
 }
 
-fn hold(operation: FlockOperation) -> Held {
-    let file = File::open("/proc/softirqs").expect("readable");
+/// Held by every test that runs irqbalance, from before [`crate::require::irqbalance`] is called.
+pub(crate) fn alone_with_irqbalance() -> Held {
+    hold("/proc/interrupts", FlockOperation::LockExclusive)
+}
+
+/// Held by tests that change machine-wide settings, and by tests that rely on them not to change.
+pub(crate) fn settings() -> Held {
+    hold("/proc/loadavg", FlockOperation::LockExclusive)
+}
+
+/// The file of the counters.
+const COUNTERS: &str = "/proc/softirqs";
+
+fn hold(path: &str, operation: FlockOperation) -> Held {
+    let file = File::open(path).expect("readable");
     retry_on_intr(|| flock(&file, operation)).expect("a lock");
     Held { _file: file }
 }
@@ -45,7 +58,7 @@ fn hold(operation: FlockOperation) -> Held {
 #[test]
 fn counting_excludes_sending() {
     let try_to_send = || {
-        let file = File::open("/proc/softirqs").expect("readable");
+        let file = File::open(COUNTERS).expect("readable");
         flock(&file, FlockOperation::NonBlockingLockShared)
     };
     let alone = alone();
@@ -57,7 +70,7 @@ fn counting_excludes_sending() {
 fn guests_run_together_and_exclude_others() {
     let (one, other) = (guest(), guest());
     drop(one);
-    let file = File::open("/proc/softirqs").expect("readable");
+    let file = File::open(COUNTERS).expect("readable");
     assert_eq!(flock(&file, FlockOperation::NonBlockingLockShared), Err(Errno::WOULDBLOCK));
     drop(other);
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 
 /// Returns from a test that cannot run here: `require::needs!(netns, program("tuned", "tuned-adm", "--version"))`.
 macro_rules! needs {
@@ -63,13 +63,6 @@ pub(crate) fn bpf() -> bool {
         rxlab_probe::Programs::attach(&host).err().map(|missing| missing.to_string())
     });
     have("bpf", || MISSING.clone())
-}
-
-/// Held by every test that runs irqbalance, from before [`irqbalance`] is called.
-pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    // A failed test has stopped its irqbalance nevertheless.
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The irqbalance daemon, with no other instance running: the two would conflict.
@@ -161,11 +154,4 @@ pub(crate) fn mcp() -> Option<String> {
     let path = lab("mcp", &[], "lab/mcp --fetch has not fetched it: ");
     let is_there = have("mcp", || path.as_ref().err().cloned());
     path.ok().filter(|_| is_there).map(|path| path.trim_end().to_owned())
-}
-
-/// Held by tests that change machine-wide settings, and by tests that rely on them not to change.
-pub(crate) fn settings() -> MutexGuard<'static, ()> {
-    static SETTINGS: Mutex<()> = Mutex::new(());
-    // A test that failed while holding them has restored them.
-    SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,7 +14,7 @@ use rxlab_sys::LiveHost;
 
 use crate::lab::{host_in, inside, range};
 use crate::process::{Running, wait_for};
-use crate::require;
+use crate::{quiet, require};
 
 fn look(namespace: &Namespace) -> Model {
     crate::tree::look(&host_in(namespace), Scope::All)
@@ -123,7 +123,7 @@ fn a_listener_s_owner_is_this_process() {
 #[test]
 fn machine_wide_settings_are_shown_in_every_namespace() {
     require::needs!(netns);
-    let _settings = require::settings();
+    let _settings = quiet::settings();
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let here = Inventory::take(&host, Scope::All).settings;
     assert!(matches!(here.netdev_budget, Fact::Known(1..)));

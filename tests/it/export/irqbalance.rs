@@ -8,11 +8,11 @@ use rxlab_sys::LiveHost;
 
 use super::exported;
 use crate::process::Ended;
-use crate::require;
+use crate::{quiet, require};
 
 #[test]
 fn irqbalance_leaves_the_interrupts_of_the_plan_alone() {
-    let _alone = require::alone_with_irqbalance();
+    let _alone = quiet::alone_with_irqbalance();
     require::needs!(irqbalance);
     let host = LiveHost::open("/".as_ref()).expect("opened");
     let inventory = Inventory::take(&host, Scope::Path);
