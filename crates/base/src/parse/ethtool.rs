@@ -25,7 +25,7 @@ mod values;
 pub use channels::channels;
 pub use coalesce::{Adaptive, CoalesceParameter, coalesce};
 pub use driver::driver;
-pub use features::{features, wanted};
+pub use features::{features, requested, wanted};
 pub use flow_match::flow_matches;
 pub use flow_text::{flow_bytes, flow_text, same_flow};
 pub use queue_coalesce::{QueueCoalesce, QueueDelay, queue_coalesce};

@@ -6,7 +6,7 @@ use super::{Knob, KnobError, Result, Site, value};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{
     Adaptive, CoalesceParameter, Count, Feature, QueueDelay, RingKind, coalesce, features, queue_coalesce,
-    rings, rules, wanted,
+    requested, rings, rules, wanted,
 };
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
@@ -104,6 +104,23 @@ impl EthtoolKnob {
         };
         shown.ok_or_else(|| site.lacks(self.absent))
     }
+
+    /// Switches an offload. The kernel keeps a request that it cannot fulfil, and does once it can: then what was requested before
+    /// is requested again.
+    fn switch(&self, site: Site<'_>, name: &str, value: &str) -> Result {
+        let on = site.switch(value)?;
+        let nic = site.nic()?;
+        let before = site.ethtool(self.get(), nic, requested)?.iter().any(|requested| requested == name);
+        let request = |on: bool| {
+            let attributes = wanted(name, on);
+            let action = Action::Ethtool { get: self.get(), nic: nic.name.clone(), attributes };
+            site.act(value, &action, self.meanings).map_err(|error| error.or_lacks(self.fixed))
+        };
+        request(on)?;
+        let is_fulfilled =
+            site.ethtool(self.get(), nic, features)?.iter().any(|now| now.name == name && now.on == on);
+        if is_fulfilled || before == on { Ok(()) } else { request(before) }
+    }
 }
 
 /// Refuses to remove flow rules that no setting names and that are not `kept`.
@@ -196,7 +213,7 @@ impl Knob for EthtoolKnob {
                 Ok(Action::EthtoolIoctl { nic: nic.name.clone(), change })
             }
             Value::Ring(kind) => request(kind.attribute(number()?)),
-            Value::Offload(name) | Value::FlowRules(name) => request(wanted(name, site.switch(value)?)),
+            Value::Offload(name) | Value::FlowRules(name) => return self.switch(site, name, value),
         };
         site.act(value, &action?, self.meanings).map_err(|error| error.or_lacks(self.fixed))
     }

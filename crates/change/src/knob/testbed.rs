@@ -159,11 +159,11 @@ pub fn channels_answer(channels: &Channels) -> Vec<u8> {
     one_message(&attributes.flatten().collect::<Vec<u8>>())
 }
 
-/// The answer of ethtool for these offloads: all known ones, those that are on, and the fixed ones.
+/// The answer of ethtool for these offloads: all known ones, those that are requested and on, and the fixed ones.
 pub fn features_answer(known: &[&str], on: &[&str], fixed: &[&str]) -> Vec<u8> {
     let bit = |name: &&str| attribute(1, [attribute(2, format!("{name}\0")), attribute(3, [])].concat());
     let bits = |names: &[&str]| attribute(3, names.iter().flat_map(bit).collect::<Vec<u8>>());
-    let lists = [(2, known), (4, on), (5, fixed)];
+    let lists = [(2, known), (3, on), (4, on), (5, fixed)];
     one_message(&lists.map(|(kind, names)| attribute(kind, bits(names))).concat())
 }
 

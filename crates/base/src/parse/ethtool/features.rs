@@ -30,6 +30,12 @@ pub fn features(answer: &[u8]) -> Result<Vec<Feature>, WireError> {
     Ok(known.into_iter().map(feature).collect())
 }
 
+/// The offloads of one interface that were requested to be on, whether they are or not.
+pub fn requested(answer: &[u8]) -> Result<Vec<String>, WireError> {
+    let message = Attributes::parse(only(answer)?)?;
+    Ok(bits(&message, A_WANTED)?.into_iter().map(|(name, _)| name.to_owned()).collect())
+}
+
 /// The attribute of `ETHTOOL_MSG_FEATURES_SET` that requests one offload to be on or off.
 pub fn wanted(name: &str, on: bool) -> Vec<u8> {
     bitset(A_WANTED, [(name, on)])
@@ -91,7 +97,7 @@ fn bits<'a>(message: &Attributes<'a>, kind: u16) -> Result<Vec<(&'a str, bool)>,
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{features, wanted, with_wanted};
+    use super::{features, requested, wanted, with_wanted};
     use crate::parse::ethtool::Feature;
     use crate::parse::wire::testing::answer;
 
@@ -122,6 +128,8 @@ mod tests {
         let feature =
             |(name, on, changeable): (&str, bool, bool)| Feature { name: name.to_owned(), on, changeable };
         assert_eq!(features(&answer(&[ETH0])), Ok(expected.map(feature).to_vec()));
+        let on = ["tx-scatter-gather", "tx-checksum-ip-generic", "rx-gro"].map(str::to_owned);
+        assert_eq!(requested(&answer(&[ETH0])), Ok(on.to_vec()), "the others cannot be");
         let without_the_last_list = format!("{}0c000580040001000800020040000000", &ETH0[..ETH0.len() - 40]);
         assert!(features(&answer(&[&without_the_last_list[..]])).is_err());
         assert!(features(&answer(&[&ETH0[..48]])).is_err(), "a name and nothing else");
