@@ -38,7 +38,7 @@ pub(super) fn clear(global: &Global) -> Result {
     let (own, identity) = machine::own(global)?;
     let root = place::root(global)?.to_string_lossy().into_owned();
     let machine = (&*root, &identity);
-    let abandoned = apply::undo_abandoned(&store, &own, machine, ProcessId::is_alive)?;
+    let abandoned = apply::undo_abandoned(&store, &own, machine, ProcessId::seen_alive)?;
     for Abandoned { what, lapse, undo } in abandoned {
         let id = &undo.id;
         if !undo.closed {

@@ -46,16 +46,20 @@ impl ProcessId {
     /// True if it runs or is stopped. A zombie is not alive; a process whose state cannot be read is taken
     /// to be alive, and so is one of another or an unknown PID namespace.
     pub fn is_alive(self) -> bool {
-        let own = OwnNumbering::get().ok().filter(|own| self.numbering == Some(own.numbering));
-        let Some(own) = own else { return true };
-        match stat(self.pid) {
+        self.seen_alive().unwrap_or(true)
+    }
+
+    /// As [`ProcessId::is_alive`]; `None` for a process of another or an unknown PID namespace.
+    pub fn seen_alive(self) -> Option<bool> {
+        let own = OwnNumbering::get().ok().filter(|own| self.numbering == Some(own.numbering))?;
+        Some(match stat(self.pid) {
             Ok(stat) => {
                 let began = parse::process_stat(&stat).map(|found| found.began_ticks);
                 let is_it = began.is_ok_and(|began| own.start(began) == self.start);
                 is_it && !parse::has_ended(&stat)
             }
             Err(error) => error.kind() != io::ErrorKind::NotFound,
-        }
+        })
     }
 }
 

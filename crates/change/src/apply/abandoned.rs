@@ -24,19 +24,20 @@ pub struct Abandoned {
 /// setting everything, newest first. Values changed since by another program are left alone. `own` must be the
 /// machine seen from our own network namespace.
 ///
-/// A process holds the lock for as long as its transaction is incomplete, so it has died once the lock is free. `is_alive` only
-/// says earlier that it has: it may live in another PID namespace.
+/// `alive` is `None` for a process that cannot be seen, such as one of another PID namespace: a process holds the lock for as
+/// long as its transaction is incomplete, so it has died once the lock is free.
 pub fn undo_abandoned(
     store: &Store,
     own: &dyn Host,
     (root, identity): (&str, &Identity),
-    is_alive: impl Fn(ProcessId) -> bool,
+    alive: impl Fn(ProcessId) -> Option<bool>,
 ) -> Result<Vec<Abandoned>, UndoError> {
     let open = store.open_of(root, &identity.boot_id)?;
     let mut abandoned = Vec::new();
     for (id, history) in open.iter().rev() {
         let is_ours = || store.is_under_lock(id);
-        let patience = match lapse(history, own.now_ns(), |applier| applier.is_none_or(&is_alive)) {
+        let patience = match lapse(history, own.now_ns(), |applier| applier.and_then(&alive).unwrap_or(true))
+        {
             Some(_) => LOCK_TIMEOUT,
             None if history.pending_deadline().is_some() && !history.is_complete() && is_ours() => {
                 Duration::ZERO
@@ -52,7 +53,7 @@ pub fn undo_abandoned(
             Err(error) => return Err(error.into()),
         };
         // Under the lock the state is stable: it may have been confirmed before.
-        let may_live = |applier: Option<ProcessId>| !is_ours() && applier.is_none_or(&is_alive);
+        let may_live = |applier: Option<ProcessId>| applier.and_then(&alive).unwrap_or_else(|| !is_ours());
         let Some(lapse) = lapse(transaction.journal().history(), own.now_ns(), may_live) else { continue };
         let what = history.begin().map_or_else(String::new, |begin| begin.what.clone());
         let undo = undo_one(transaction, own, UndoOptions::default())?;
@@ -102,12 +103,12 @@ mod tests {
         }
 
         /// Transactions reverted `seconds` after boot.
-        fn lapsed(&mut self, seconds: u64, is_alive: bool) -> Vec<(Lapse, bool)> {
+        fn lapsed(&mut self, seconds: u64, alive: impl Into<Option<bool>>) -> Vec<(Lapse, bool)> {
             self.host = std::mem::take(&mut self.host).at_ns(seconds * 1_000_000_000);
-            let machine = ("/", &model().identity);
+            let (machine, alive) = (("/", &model().identity), alive.into());
             let done = undo_abandoned(&self.store, &self.host, machine, |process| {
                 assert_eq!(process, APPLIER);
-                is_alive
+                alive
             });
             done.expect("tried").into_iter().map(|one| (one.lapse, one.undo.closed)).collect()
         }
@@ -124,9 +125,10 @@ mod tests {
         let mut scene = Scene::new(false);
         let id = scene.store.open_ids().expect("listed").remove(0);
         let applying = resume(&scene.store, &id);
-        assert_eq!(scene.lapsed(1, true), [], "it holds the lock");
+        assert_eq!(scene.lapsed(1, None), [], "it holds the lock");
         drop(applying);
-        assert_eq!(scene.lapsed(1, true), [(Lapse::Killed, true)]);
+        assert_eq!(scene.lapsed(1, true), [], "its lock was removed");
+        assert_eq!(scene.lapsed(1, None), [(Lapse::Killed, true)]);
     }
 
     /// Two directories for one lock are two locks, as in a container that shares the state directory only.
@@ -138,7 +140,7 @@ mod tests {
         });
         let mut scene = Scene::begun(folder, store, false);
         scene.store = other;
-        assert_eq!(scene.lapsed(1, true), []);
+        assert_eq!(scene.lapsed(1, None), []);
         assert_eq!(scene.lapsed(1, false), [(Lapse::Killed, true)]);
     }
 
