@@ -197,4 +197,12 @@ replays! {
     one_interface_set_by_two_names: r#"{"custom":[[{"Gro":2},0]],"first":{"Apply":{"set":[[{"QueueThreaded":[2,0]},0],[{"Rps":[3,0]},0],[{"Rps":[2,0]},1]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":245,"act":{"Swap":[2,3]}},{"of":"Write","at":1,"act":{"Fault":[{"Device":0},"EMFILE",20]}}]}"#;
     /// Two journals of one machine began a transaction in the same second, and gave it the same id.
     one_id_in_two_journals: r#"{"first":{"Apply":{"set":[[{"Rps":[2,1]},1]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":1,"act":{"RunElsewhere":{"Apply":{"set":[[{"Threaded":0},1],[{"Gro":2},1]],"confirm":1,"netns":0}}}},{"of":"Journal","at":3,"act":{"Fault":["DiskGone","ENOENT",3]}}]}"#;
+    /// A value of two parts was half set again, on a thread that the write before it had created, and was taken for another
+    /// program's.
+    value_that_was_half_set_again: r#"{"custom":[[{"Threaded":0},0],[{"NapiPriority":[0,0]},0]],"first":{"Apply":{"set":[[{"Ring":0},1]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":3,"act":"KillInCall"},{"of":"Any","at":346,"act":{"Mount":false}}]}"#;
+    /// Undo named the value of an interrupt that a killed write had reset, and then set the interrupt again with that write.
+    value_set_again_after_it_was_named: r#"{"custom":[[{"Irq":[1,1]},2]],"first":{"Trial":{"set":[[{"Ring":1},0],[{"Irq":[1,1]},1]],"keep":false}},"events":[{"of":"Journal","at":22,"act":"KillInCall"}]}"#;
+    /// A restore put a change back, and set the same interface by the name that it had got meanwhile: the simulation took what had
+    /// been said before for false.
+    set_by_the_name_of_another: r#"{"first":{"Apply":{"set":[],"confirm":2,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Swap":[3,2]}},{"of":"Any","at":1,"act":{"RunElsewhere":{"Restore":{"set":[[{"Rps":[3,0]},1],[{"Xps":[1,0]},1],[{"Rps":[2,0]},1]]}}}}]}"#;
 }

@@ -18,9 +18,9 @@ use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, LiveHost, Query, Rule,
 
 use crate::lab::{host_in, inside, range};
 use crate::process::Ended;
-use crate::require;
 use crate::settings::{setting, settings};
 use crate::tree::look;
+use crate::{quiet, require};
 
 struct Bench {
     state: tempfile::TempDir,
@@ -118,6 +118,30 @@ fn an_interface_in_another_namespace() {
     assert!(transaction.undo(&bench.host, &bench.model()).is_clean());
 }
 
+/// The kernel keeps a request that it cannot fulfil, for when it can: a refused change once was left there.
+#[test]
+fn an_offload_that_was_refused_is_not_requested_any_more() {
+    require::needs!(ethtool);
+    let Some(range) = range(1) else { return };
+    range.server.ip("link add rxlmv0 link srv0 type macvlan mode bridge").expect("made");
+    let bench = Bench::new(host_in(&range.server));
+    // A macvlan has the offload of the device below it.
+    let now = bench.read("gro rxlmv0 = on");
+    let other = if now == "on" { "off" } else { "on" };
+    let shown = || {
+        let out = inside(&range.server, "ethtool").args(["-k", "rxlmv0"]).output().expect("ethtool runs");
+        let all = String::from_utf8(out.stdout).expect("text");
+        all.lines().find(|line| line.starts_with("generic-receive-offload:")).expect("shown").to_owned()
+    };
+    let before = shown();
+    let mut transaction = bench.transaction();
+    let refused =
+        transaction.set(&bench.host, &mut bench.model(), &setting(&format!("gro rxlmv0 = {other}")));
+    let refused = refused.expect_err("not possible").to_string();
+    assert!(refused.contains(&format!("it stays {now}")), "{refused}");
+    assert_eq!(shown(), before);
+}
+
 #[test]
 fn an_interface_with_one_transmit_queue() {
     let Some(range) = range(1) else { return };
@@ -151,7 +175,7 @@ fn lengths_of_merged_packets() {
 #[test]
 fn sysctls_are_restored_after_a_failure() {
     require::needs!(root);
-    let _settings = require::settings();
+    let _settings = quiet::settings();
     let bench = Bench::here();
     let settings = [
         "netdev_budget host = 301",
@@ -213,7 +237,7 @@ fn another_namespace_has_no_machine_wide_sysctls() {
     };
     let text = std::thread::scope(|scope| scope.spawn(inside).join().expect("no panic"));
     assert!(text.starts_with("host has no netdev_budget: "), "{text}");
-    let _settings = require::settings();
+    let _settings = quiet::settings();
     let seen = look(&host_in(&namespace), Scope::All);
     assert_eq!(seen.settings.netdev_budget, Bench::here().model().settings.netdev_budget);
 }

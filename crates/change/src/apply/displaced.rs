@@ -221,16 +221,26 @@ fn is_new(host: &dyn Host, live: &Displaced) -> bool {
     knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value))
 }
 
-/// Those of `values` whose current value is that of a new queue.
+/// Those of `values` whose current value is that of a new queue, or of a new thread that was given only a part of its value.
 pub(super) fn reset_to_new(
     host: &dyn Host,
     model: &Model,
     nic: &NicName,
     values: &[Displaced],
 ) -> Result<Vec<Displaced>, KnobError> {
-    let live: Vec<Displaced> =
-        now(host, model, nic, values)?.into_iter().filter(|live| is_new(host, live)).collect();
-    Ok(values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect())
+    let live = now(host, model, nic, values)?;
+    let is_reset = |was: &&Displaced| {
+        let live = live.iter().find(|live| is_same(was, live));
+        live.is_some_and(|live| is_new(host, live) || is_half_set(&was.value, live))
+    };
+    Ok(values.iter().filter(is_reset).cloned().collect())
+}
+
+/// True if setting `was` again may have ended halfway.
+fn is_half_set(was: &String, live: &Displaced) -> bool {
+    let is_of_thread = |knob: &&dyn Knob| knob.is_fleeting();
+    let knob = knob_of(&live.knob).ok().filter(is_of_thread);
+    knob.is_some_and(|knob| knob.left_by(&[], std::slice::from_ref(was), &live.value))
 }
 
 /// Sets all of `values` again that have changed, in the order of their rows, and returns those. A removed queue took its values with it.

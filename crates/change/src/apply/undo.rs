@@ -4,6 +4,7 @@
 //! continues from the journal alone.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use super::caught::caught;
 use super::commands::{self, CommandUndo};
@@ -66,13 +67,12 @@ pub(super) fn run(
     let mut outcomes = Vec::new();
     let mut journal_error = None;
     let command = commands::take_back(&mut journal, host, &mut journal_error);
-    let mut settled = command.as_ref().is_none_or(|command| command.outcome.settles());
     // Queues come and go with the restored values.
     let mut model = Cow::Borrowed(model);
-    for touched in journal.history().touched().into_iter().rev() {
-        if touched.outcome.as_ref().is_some_and(Outcome::settles) {
-            continue;
-        }
+    let mut targets: VecDeque<(Touched, Option<usize>)> =
+        journal.history().touched().into_iter().rev().map(|touched| (touched, None)).collect();
+    targets.retain(|(touched, _)| !touched.outcome.as_ref().is_some_and(Outcome::settles));
+    while let Some((touched, again)) = targets.pop_front() {
         let undone = caught(|| match locate(host, &model, journal.history(), &touched, search) {
             Place::Here(target) => {
                 let outcome = put_back(&mut journal, host, &mut model, &touched, &target, options);
@@ -88,7 +88,6 @@ pub(super) fn run(
         });
         let (target, outcome) =
             undone.unwrap_or_else(|why| (touched.target.clone(), Outcome::Failed { why }));
-        settled &= outcome.settles();
         // A guard that retries for days must not fill the disk.
         if touched.outcome.as_ref() != Some(&outcome)
             && let Err(error) = journal.undone(touched.seq, &outcome)
@@ -98,15 +97,26 @@ pub(super) fn run(
         if outcome == Outcome::Restored {
             say_replaced(&mut outcomes, &touched, &target);
         }
-        outcomes.push(UndoOutcome {
+        // An older write that reset it may set it again.
+        if again.is_none() && matches!(outcome, Outcome::Drift { fresh: true, .. }) {
+            let touched = Touched { outcome: Some(outcome.clone()), ..touched.clone() };
+            targets.push_back((touched, Some(outcomes.len())));
+        }
+        let undone = UndoOutcome {
             trouble: is_trouble(&touched, &outcome),
             knob: touched.knob,
             target,
             original: touched.original,
             wanted: touched.wanted,
             outcome,
-        });
+        };
+        match again.and_then(|at| outcomes.get_mut(at)) {
+            Some(earlier) => *earlier = undone,
+            None => outcomes.push(undone),
+        }
     }
+    let settled = outcomes.iter().map(|undone| &undone.outcome);
+    let settled = settled.chain(command.as_ref().map(|command| &command.outcome)).all(Outcome::settles);
     let mut closed = false;
     if settled && journal_error.is_none() {
         match journal.close() {

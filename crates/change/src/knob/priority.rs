@@ -28,6 +28,9 @@ enum Of {
 /// The parent of every kernel thread.
 pub(super) const KTHREADD: u32 = 2;
 
+/// That of a new thread.
+const NEW: Scheduling = Scheduling { policy: 0, priority: 0, nice: 0 };
+
 /// The thread that takes over when a CPU has too many softirqs.
 pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority { name: "ksoftirqd_priority", of: Of::Ksoftirqd };
 
@@ -160,15 +163,15 @@ impl Knob for Priority {
         self.of == Of::Napi
     }
 
-    // That of a new thread.
     fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
-        self.of == Of::Napi && value == "other"
+        self.of == Of::Napi && text::parse(value) == Some(NEW)
     }
 
-    // The policy and the nice value of a realtime or idle thread are set one after the other.
+    // The policy and the nice value of a realtime or idle thread are set one after the other, from those of a new thread if it is one.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        let new = (self.of == Of::Napi).then_some(NEW);
         let values: Vec<Scheduling> =
-            ours.iter().chain(unsettled).filter_map(|value| text::parse(value)).collect();
+            ours.iter().chain(unsettled).filter_map(|value| text::parse(value)).chain(new).collect();
         text::parse(live).is_some_and(|live| {
             values.iter().any(|ours| (ours.policy, ours.priority) == (live.policy, live.priority))
                 && values.iter().any(|ours| ours.nice == live.nice)

@@ -323,16 +323,17 @@ fn threads_of_napis_that_are_not_listed_keep_their_values() {
         bench.host.act(&Action::ThreadPolicy { pid, scheduling }).expect("allowed");
     };
     let mut transaction = bench.transaction();
-    let mut off = || transaction.set(&bench.host, &mut bench.model(), &setting("threaded rxlvx0 = off"));
+    let mut set = |text: &str| transaction.set(&bench.host, &mut bench.model(), &setting(text));
+    let off = "threaded rxlvx0 = off";
     let online = bench.model().online();
     if online.len() > 1 {
         run_on(&online.first().into_iter().collect());
-        let pinned = off().expect_err("its CPUs would be lost").to_string();
+        let pinned = set(off).expect_err("its CPUs would be lost").to_string();
         assert!(pinned.contains("could not restore its CPUs"), "{pinned}");
         run_on(&online);
     }
     nice(-7);
-    let urgent = off().expect_err("its nice value would be lost").to_string();
+    let urgent = set(off).expect_err("its nice value would be lost").to_string();
     assert!(urgent.contains("could not restore its scheduling"), "{urgent}");
     let rename = |from: &str, to: &str| {
         range.server.ip(&format!("link set {from} down")).expect("down");
@@ -340,12 +341,11 @@ fn threads_of_napis_that_are_not_listed_keep_their_values() {
         range.server.ip(&format!("link set {to} up")).expect("up");
     };
     rename("rxlvx0", "rxlvx1");
-    let renamed = setting("threaded rxlvx1 = off");
-    let renamed = bench.transaction().set(&bench.host, &mut bench.model(), &renamed).expect_err("its own");
-    assert!(renamed.to_string().contains("it was renamed, napi/rxlvx0-0"), "{renamed}");
+    let renamed = set("threaded rxlvx1 = off").expect_err("its own").to_string();
+    assert!(renamed.contains("it was renamed, napi/rxlvx0-0"), "{renamed}");
     rename("rxlvx1", "rxlvx0");
     nice(0);
-    assert!(off().expect("nothing is lost").changed);
+    assert!(set(off).expect("nothing is lost").changed);
     assert!(transaction.undo(&bench.host, &bench.model()).is_clean());
     assert_eq!(bench.read("threaded rxlvx0 = on"), "on");
 }

@@ -112,4 +112,7 @@ fn a_change_that_was_cut_short_is_a_mix() {
     let left = |live: &str| KSOFTIRQD_PRIORITY.left_by(&ours, &[], live);
     assert!(left("fifo:10 nice:-5") && left("nice:-5") && left("fifo:10") && left("other"));
     assert!(!left("fifo:11") && !left("fifo:10 nice:3") && !left("batch"));
+    // A new thread that was to get one of two values.
+    let left = |live: &str| NAPI_PRIORITY.left_by(&[], &["idle nice:3".to_owned()], live);
+    assert!(left("idle") && left("nice:3") && left("other") && !left("idle nice:4") && !left("fifo:10"));
 }
