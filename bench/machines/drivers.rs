@@ -385,7 +385,9 @@ fn of_row(row: &'static Row) -> Vec<Driver> {
     };
     let receives =
         |number| !matches!(number, IrqNumber::Transmit(_) | IrqNumber::NoQueue | IrqNumber::Unclear);
-    let forms = row.irqs.iter().filter(|name| receives(name.number));
+    // One name without a number is not that of several queues.
+    let is_of_each = |name: &IrqName| name.ending.contains('#') || name.number == IrqNumber::All;
+    let forms = row.irqs.iter().filter(|name| receives(name.number) && is_of_each(name));
     let forms: Vec<Driver> = forms.map(|name| driver(InTable(name, bus), Some(name.number))).collect();
     // Bare names: nothing says which is whose.
     if forms.is_empty() { vec![driver(Of(|of| of.nic.to_owned()), None)] } else { forms }

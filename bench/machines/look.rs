@@ -20,5 +20,7 @@ pub(crate) fn look(truth: &Truth) -> Result<Seen, String> {
     let host = render::at(host, truth, 1);
     let after = Counters::take(&host, &inventory);
     let rates = Rates::between(&before, &after).map_err(|error| format!("no rates: {error}"))?;
-    Ok(Seen { host, model: Model::new(&inventory), rates: rates.accounted(&inventory) })
+    let mut model = Model::new(&inventory);
+    model.refute(&rates);
+    Ok(Seen { host, model, rates: rates.accounted(&inventory) })
 }

@@ -146,6 +146,7 @@ impl<'a> Intervals<'a> {
         }
         let after = Counters::take(self.host, &self.inventory);
         let rates = Rates::between(&self.before, &after).map_err(not_running)?.accounted(&self.inventory);
+        self.model.refute(&rates);
         let mut rates = Rates {
             processes: busiest(self.host, &self.before, &after),
             losing: losing_sockets(self.host, &self.before, &after),

@@ -15,8 +15,8 @@ use super::{Global, files, output};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::grammar::sh;
 use rxlab_base::units::{CpuMask, NicName, parse_size, rfc3339};
-use rxlab_path::model::{Identity, Model, Nic};
-use rxlab_path::sample::{Inventory, Scope};
+use rxlab_path::model::{Identity, Model, Nic, Rates};
+use rxlab_path::sample::{Counters, Inventory, Scope};
 use rxlab_record::snapshot::{ArchiveError, Snapshot};
 use rxlab_sys::{Host, LiveHost, Namespace, OpenError, OtherView, netns_path};
 
@@ -237,6 +237,15 @@ impl Source {
             Source::Snapshot(snapshot) => snapshot.manifest.virtual_in_full,
         };
         let scope = Scope::Environment { nic: nic.filter(|_| in_full) };
-        describe(&Inventory::take(self.host(), scope))
+        let inventory = Inventory::take(self.host(), scope);
+        let mut model = describe(&inventory)?;
+        let counted = match self {
+            Source::Live(host) => Some(Rates::since_boot(&Counters::take(&**host, &inventory))),
+            Source::Snapshot(snapshot) => snapshot.interval().ok().map(|(_, rates)| rates),
+        };
+        if let Some(rates) = counted {
+            model.refute(&rates);
+        }
+        Ok(model)
     }
 }

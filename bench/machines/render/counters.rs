@@ -99,7 +99,10 @@ fn interrupts(host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
         }
         let chip = match truth.kernel {
             Kernel::V5_15 | Kernel::V6_1 => format!("PCI-MSI {}-edge", 524_288 + at),
-            Kernel::V6_8 | Kernel::V6_18 => format!("PCI-MSIX-0000:00:03.0 {at}-edge"),
+            Kernel::V6_8 | Kernel::V6_18 => match irqs::function(truth, irq) {
+                Some(function) => format!("PCI-MSIX-{function} {at}-edge"),
+                None => format!("GICv3 {at} Level"),
+            },
         };
         writeln!(text, "  {chip}      {}", irq.action).expect("text");
     }

@@ -55,11 +55,6 @@ fn path(nic: &Nic) -> String {
     }
 }
 
-/// True for an interrupt of the second function of an interface.
-fn is_of_half(nic: &Nic, irq: &Irq) -> bool {
-    nic.half.as_ref().is_some_and(|half| irq.action.ends_with(half))
-}
-
 fn device(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
     let base = format!("sys/class/net/{}", nic.name);
     let at = format!("{}/net/{}", path(nic), nic.name);
@@ -102,7 +97,7 @@ fn device(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
         let node = nic.node.map_or("-1".to_owned(), |node| node.to_string());
         host = host.with(&format!("{pci}/numa_node"), format!("{node}\n"));
         let ports = truth.nics.iter().filter(|other| other.function == nic.function);
-        let listed = ports.flat_map(|port| &port.irqs).filter(|irq| !is_of_half(nic, irq));
+        let listed = ports.flat_map(|port| &port.irqs).filter(|irq| !irqs::is_of_half(nic, irq));
         let numbers = listed.map(|irq| irq.number.to_string()).collect();
         host = host.with_list(&format!("{pci}/msi_irqs"), numbers);
     }

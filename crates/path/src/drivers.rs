@@ -54,6 +54,9 @@ pub struct Driver {
     pub limits: &'static [(&'static str, Limit)],
     /// Receive queues that the RSS table can name, if fewer than the device may have.
     pub rss_queues: Option<RssQueues>,
+    /// False if the device has no RSS, unless it reports a table: it chooses the queue by traffic class, stream or rule, and
+    /// flows in one class stay on one queue.
+    pub spreads_flows: bool,
     /// The RSS hash.
     pub hash: Hash,
     /// True if it steers flows to their readers (accelerated RFS: `ndo_rx_flow_steer`).
@@ -240,6 +243,7 @@ const UNKNOWN: Driver = Driver {
     statistics_example: &[],
     limits: &[],
     rss_queues: None,
+    spreads_flows: true,
     hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
     has_arfs: false,
     has_atr: false,

@@ -7,8 +7,10 @@ mod room;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use crate::model::{CpuRates, Irq, Model, Nic, Rates, RxQueue};
-use rxlab_base::units::CpuMask;
+use rxlab_base::units::{CpuId, CpuMask};
 
 pub use loopback::{brought, devices_account, loopback_share, may_be_lo, received, through_lo};
 pub use origin::{
@@ -148,6 +150,28 @@ pub fn irq_cpus(queue: &RxQueue, model: &Model, rates: &Rates) -> CpuMask {
         queue.irqs.iter().map(|irq| irq_cpu(irq, rates)).fold(CpuMask::new(), |all, one| all.union(&one));
     // One by one: there are few, and making the set of all that are online takes longer.
     cpus.iter().filter(|cpu| model.cpu(*cpu).is_some_and(|cpu| cpu.online)).collect()
+}
+
+/// Part of an interrupt's count that another CPU than its present one must have for it to have moved within the sample.
+const MOVED: f64 = 0.1;
+
+/// The part of a queue's packets that each CPU of its interrupts takes, 0 to 1: equal parts, or, of an interrupt that moved
+/// within the sample, as often as it fired there.
+pub fn arrivals(queue: &RxQueue, model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
+    let cpus = irq_cpus(queue, model, rates);
+    if let [irq] = &queue.irqs[..]
+        && let Some(counted) = rates.irqs.iter().find(|rates| rates.irq == irq.number)
+        && cpus.len() == 1
+    {
+        let all: f64 = counted.per_cpu.values().sum();
+        let parts = counted.per_cpu.iter().map(|(cpu, rate)| (*cpu, rate / all));
+        let parts: BTreeMap<CpuId, f64> = parts.filter(|(_, part)| *part >= MOVED).collect();
+        if parts.keys().any(|cpu| !cpus.contains(*cpu)) {
+            let sum: f64 = parts.values().sum();
+            return parts.into_iter().map(|(cpu, part)| (cpu, part / sum)).collect();
+        }
+    }
+    cpus.iter().map(|cpu| (cpu, 1.0 / cpus.len() as f64)).collect()
 }
 
 /// The online CPUs that take the packets of a queue off it: those of its interrupts, or the one that Hyper-V signals.

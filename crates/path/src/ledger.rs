@@ -207,13 +207,22 @@ impl Ledger {
         }
     }
 
-    /// `12 drops/s`, `no drops`, `no drops counted`: the last if a source was not read, or is not understood.
+    /// `12 drops/s`, `no drops`, `no drops counted`: the last if a source was not read. `maybe drops: eth0 rx_new_drops 12/s` of
+    /// one that grew and is not understood.
     pub fn in_words(&self) -> String {
-        match self.verdict() {
-            Verdict::Lost(rate) => format!("{} drops/s", count(rate)),
-            Verdict::None => "no drops".to_owned(),
-            Verdict::Unknown => "no drops counted".to_owned(),
+        match (self.verdict(), self.maybe()) {
+            (Verdict::Lost(rate), _) => format!("{} drops/s", count(rate)),
+            (Verdict::None, _) => "no drops".to_owned(),
+            (Verdict::Unknown, Some(maybe)) => format!("maybe drops: {maybe}"),
+            (Verdict::Unknown, None) => "no drops counted".to_owned(),
         }
+    }
+
+    /// The statistic that grew most of those that are not understood: `eth0 rx_new_drops 12/s`.
+    pub fn maybe(&self) -> Option<String> {
+        let most = self.unclear.iter().max_by(|a, b| a.per_second.total_cmp(&b.per_second))?;
+        let nic = most.nic.as_ref().map_or("", |nic| nic.as_str());
+        Some(format!("{nic} {} {}/s", most.counter, count(most.per_second)))
     }
 
     /// Sources that were not read, one line for each stage: `drops at sockets: /proc/net/snmp (missing)`; and what is not
@@ -313,7 +322,11 @@ fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64, rates: &Rates) ->
     let may_be_bond = nic.kind == NicKind::Virtual && kind.is_none_or(|kind| kind == "bond");
     let members = nic.stack.lower.iter().filter(|_| may_be_bond);
     let of_members = members.filter_map(|member| rates.nic(member)?.losses.get("rx_dropped"));
-    let counted_elsewhere = by_device + of_members.sum::<f64>();
+    // Damaged frames are no packets that anything could drop.
+    let of_device = counted_by_device(nic, counted).into_iter();
+    let of_device = of_device.filter(|(counter, _)| loss_kind(counter) != Some(LossKind::Damaged));
+    let of_device = of_device.map(|(_, rate)| rate).fold(0.0, f64::max);
+    let counted_elsewhere = of_device + of_members.sum::<f64>();
     Dropped { device, received: (rate("rx_dropped") - counted_elsewhere).max(0.0), sent }
 }
 
@@ -446,6 +459,7 @@ mod tests {
         }
         let unclear = counted("rx_new_word_drops", 700.0);
         assert_eq!((unclear.verdict(), counters(&unclear)), (Verdict::Unknown, vec![]));
+        assert_eq!(unclear.in_words(), "maybe drops: eth0 rx_new_word_drops 700/s");
         assert_eq!(
             unclear.gaps(),
             ["drops, device: eth0 rx_new_word_drops rises by 700/s, its meaning is not known"]
@@ -459,6 +473,19 @@ mod tests {
             ledger(unread).gaps(),
             ["drops, device: not read: ethtool -S of eth0 (2 statistics, expected 1)"]
         );
+    }
+
+    /// 2.4 % of the frames were damaged, and nothing was said.
+    #[test]
+    fn damaged_frames_are_lost() {
+        let damaged = |sketch: Sketch| {
+            ledger(sketch.counted("eth0", "rx_crc_errors", 500.0).counted("eth0", "rx_errors", 500.0))
+        };
+        let lost = damaged(host());
+        assert_eq!((lost.in_words().as_str(), lost.lines[0].stage), ("500 drops/s", Stage::Device));
+        assert_eq!(damaged(host().dropped("eth0", 300.0)).per_second, 800.0, "rx_dropped has others");
+        let repeated = ledger(host().counted("eth0", "ethtool -S rx_errors", 500.0));
+        assert_eq!(repeated.in_words(), "500 drops/s", "a recording without the interface's");
     }
 
     #[test]

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 
 pub use busiest::{ProcessRates, ProcessTimes, ThreadRates, busiest};
 pub use counters::{Counters, CpuCounters, NapiThread, NicCounters};
-pub(crate) use counters::{DEVICE_LOSSES, VIRTUAL_LOSSES};
+pub(crate) use counters::{DEVICE_ERRORS, DEVICE_LOSSES, VIRTUAL_LOSSES};
 pub use cpus::Cpu;
 pub use drops::Drops;
 pub use hardware::{Function, Hardware};

@@ -99,7 +99,9 @@ impl Snapshot {
         let rates = Rates::between(&before, &after)?.accounted(&last);
         let processes = busiest(&self.last, &before, &after);
         let losing = losing_sockets(&self.last, &before, &after);
-        Ok((Model::new(&last), Rates { processes, losing, ..rates }))
+        let mut model = Model::new(&last);
+        model.refute(&rates);
+        Ok((model, Rates { processes, losing, ..rates }))
     }
 
     /// The machine at the first moment.

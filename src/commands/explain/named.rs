@@ -13,6 +13,7 @@ fn statistic(name: &str) -> Option<String> {
     let meaning = match loss_kind(name).filter(|_| name.contains(['_', '.']))? {
         LossKind::Ring => "packets for which there was no buffer in the ring",
         LossKind::Device => "packets that the device dropped",
+        LossKind::Damaged => "frames that arrived damaged or with a wrong length",
         LossKind::Allocation => {
             "buffers that could not be allocated: if this goes on, the ring runs empty; nothing is lost so far"
         }

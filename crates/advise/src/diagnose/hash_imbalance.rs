@@ -41,7 +41,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "that CPU has time, or is busy with another queue or with `lo`, queues are not counted one by \
-             one, the queue was chosen (a flow rule leads to it, or further RSS contexts exist), or it is the \
+             one, the queue was chosen (a flow rule leads to it, further RSS contexts exist, or the device has no RSS), or it is the \
              one flow of a tunnel (tunnel-one-flow)",
     evidence: "packets/s of the busiest queue and of the others, its part of the RSS table, its CPU's time, \
                the headroom",
@@ -91,7 +91,7 @@ pub(super) struct OverloadedQueue<'a> {
 
 /// The queue of a device that takes far more packets than its others, if there is one.
 pub(super) fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<OverloadedQueue<'a>> {
-    let counted = &rates.nic(&nic.name)?.queues;
+    let counted = &rates.nic(&nic.name).filter(|_| nic.spreads_flows())?.queues;
     let packets: Vec<f64> =
         nic.rx.iter().map(|queue| counted.get(&queue.index).copied()).collect::<Option<_>>()?;
     let (queue, most) =
@@ -333,6 +333,21 @@ mod tests {
             (Severity::Warning, Severity::Critical)
         );
         assert!(host(&[0.0, 0.0, 2e5, 0.0], 0.7).finding(&RULE).why.contains("fewer flows than queues"));
+    }
+
+    /// The second queue of ravb is for AVB streams: all other packets were said to be one large flow.
+    #[test]
+    fn a_device_without_rss_hashes_nothing() {
+        let host = |driver| {
+            let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).driver("eth0", driver);
+            sketch.queue_traffic("eth0", &ONE).receives(2, 0.7, 2e5)
+        };
+        assert!(host("igb").finding(&RULE).why.contains("one large flow"));
+        for driver in ["ravb", "fec", "macb", "rk_gmac-dwmac"] {
+            host(driver).silent(&RULE, driver);
+        }
+        let with_table = host("intel-eth-pci").table("eth0", &[0, 1, 2, 3].repeat(32));
+        assert!(with_table.finding(&RULE).why.contains("one large flow"), "XGMAC has RSS");
     }
 
     /// Of 128 queues an even share is below 1 %, and all were once called "hardly any".

@@ -27,7 +27,8 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "an interface drops at least {} packets/s and {} of its packets (what its device lost other than for lack of a \
-             buffer in the ring: rx_over_errors, the driver's own such as rx_discards_phy, drops of its queues; rx_dropped \
+             buffer in the ring: rx_over_errors, the driver's own such as rx_discards_phy, drops of its queues; frames that \
+             arrived damaged, such as rx_crc_errors; rx_dropped \
              without those of the device, or that a full backlog dropped; tx_dropped and the queueing disciplines of a veth or \
              a tap, whose other end does not get them; filters of traffic control, a note)",
             count(DROPS),
@@ -38,7 +39,7 @@ pub(super) const RULE: Rule = Rule {
              speak count as dropped",
     evidence: "packets dropped and received per second, statistics of the driver that grew, the kernel's reasons, the CPU that \
                empties the ring of a device that loses packets",
-    cause: "The device had no room for a packet or no buffer that it fits, the driver had no memory for it or refused it, a \
+    cause: "A frame arrived damaged, the device had no room for a packet or no buffer that it fits, the driver had no memory for it or refused it, a \
             tunnel could not queue or decrypt it, nothing here takes its protocol or VLAN, or the other end of a veth or a tap \
             was full.",
     remedy: "What a statistic of the driver accounts for, the kernel never saw: look up the statistic. Otherwise find the \
@@ -106,8 +107,13 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (filters, others): (Vec<_>, Vec<_>) = mattering.partition(|(place, ..)| *place == Lost::Filters);
     let (place, counter, lost) = heaviest(others).or_else(|| heaviest(filters))?;
     let (is_sent, rest) = (sends(place), rest(place));
+    let is_damaged = place == Lost::Device && loss_kind(by) == Some(LossKind::Damaged);
     let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
-        let dropped = if place == Lost::Device { "lost by the device" } else { "dropped" };
+        let dropped = match place {
+            Lost::Device if is_damaged => "damaged",
+            Lost::Device => "lost by the device",
+            _ => "dropped",
+        };
         let (packets, verb) = if is_sent { ("tx_packets", "sent") } else { ("rx_packets", "received") };
         format!(
             "{name}: {} packets/s {dropped} ({counter}), {} {verb}",
@@ -123,7 +129,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!("{name}: {counter} {}/s", seen.packets(counter, rate))
         })
     }));
-    if place == Lost::Device {
+    if place == Lost::Device && !is_damaged {
         evidence.extend(emptied_by(model, rates, nic));
     }
     let kind = nic.stack.kind.as_deref().unwrap_or_default();
@@ -150,6 +156,15 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let mut inspect = None;
     let (why, remedy) = if let Some(Reason { why, remedy: Some(remedy), .. }) = first {
         ((*why).to_owned(), *remedy)
+    } else if is_damaged {
+        inspect = Some(format!("ethtool -S {name}"));
+        let why = format!(
+            "the frames arrived damaged, or with a wrong length ({by}): the link or its other end is the cause"
+        );
+        (
+            why,
+            "check the cable, the transceiver (ethtool -m), speed and duplex of both ends, and the MTU; no setting of the receive path helps",
+        )
     } else if place == Lost::Device {
         let why = format!(
             "the device lost them before they reached the host ({by}): it had no room, the host gave it no buffer \
@@ -206,9 +221,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         )
     };
     let severity = if place == Lost::Filters { Severity::Note } else { Severity::Warning };
+    let part = precise_percent(lost / (lost + rest));
     Some(Finding {
         severity,
-        title: format!("{name} drops {} packets/s ({})", count(lost), precise_percent(lost / (lost + rest))),
+        title: if is_damaged {
+            format!("{name} receives {} damaged frames/s ({part})", count(lost))
+        } else {
+            format!("{name} drops {} packets/s ({part})", count(lost))
+        },
         evidence,
         why,
         remedy: remedy.to_owned(),
@@ -237,7 +257,7 @@ fn by_driver(traffic: &NicRates, lost: f64) -> Option<(String, &'static str)> {
             format!("the driver counts as many as {counter}; what that means is not known to rxlab"),
             "look up the statistic in the driver's documentation",
         )),
-        LossKind::Ring | LossKind::Device | LossKind::Harmless => None,
+        LossKind::Ring | LossKind::Device | LossKind::Damaged | LossKind::Harmless => None,
     })
 }
 
@@ -273,6 +293,18 @@ mod tests {
         assert!(queueing.why.contains("netdev_max_backlog"), "{queueing:?}");
         let driver = host().dropped("eth0", 900.0).counted("eth0", "rx_drops", 500.0).finding(&RULE);
         assert_eq!(driver.seen()[0], "eth0: 500 packets/s lost by the device (rx_drops), 60,000 received");
+    }
+
+    #[test]
+    fn damaged_frames_are_the_link_s_fault() {
+        let damaged = host().counted("eth0", "rx_crc_errors", 500.0).counted("eth0", "rx_errors", 500.0);
+        let found = damaged.finding(&RULE);
+        assert_eq!(found.title, "eth0 receives 500 damaged frames/s (0.8 %)");
+        assert!(
+            found.why.contains("the link or its other end") && found.remedy.contains("cable"),
+            "{found:?}"
+        );
+        host().counted("eth0", "rx_crc_errors", 5.0).silent(&RULE, "few");
     }
 
     #[test]

@@ -25,8 +25,8 @@ use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask, IrqId};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, baseline, busy, carrier, full_link, is_counted, loopback_share, lost, queue_packets,
-    received, receiving, tier, usual,
+    LOST, TRAFFIC, arrivals, baseline, busy, carrier, full_link, is_counted, loopback_share, lost,
+    queue_packets, received, receiving, tier, usual,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
 
@@ -241,19 +241,20 @@ fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Part<'a>>
         let packets = queue_packets(nic, queue, rates);
         let is_counted = is_counted(nic, queue, rates);
         let by_stack = (!is_counted).then(|| by_stack(rates, nic, &landings)).flatten();
-        for cpu in cpus.iter() {
-            let part = match &by_stack {
-                // The queues that share the CPU have equal parts of its packets.
-                Some(shares) => {
-                    let here = landings
-                        .iter()
-                        .filter(|other| other.nic.name == nic.name && other.cpus.contains(cpu));
-                    shares.get(&cpu).copied().unwrap_or_default() / here.count().max(1) as f64
-                }
-                None => packets / cpus.len() as f64,
-            };
+        // The queues that share a CPU have equal parts of its packets.
+        let of_stack = |shares: &BTreeMap<CpuId, f64>, cpu: CpuId| {
+            let here = landings.iter().filter(|other| other.nic.name == nic.name && other.cpus.contains(cpu));
+            shares.get(&cpu).copied().unwrap_or_default() / here.count().max(1) as f64
+        };
+        let parts: BTreeMap<CpuId, f64> = match &by_stack {
+            Some(shares) => cpus.iter().map(|cpu| (cpu, of_stack(shares, cpu))).collect(),
+            None => {
+                arrivals(queue, model, rates).into_iter().map(|(cpu, part)| (cpu, packets * part)).collect()
+            }
+        };
+        for (cpu, packets) in parts {
             let is_counted = is_counted || by_stack.is_some();
-            landing.entry(cpu).or_default().push(Part { queue, packets: part, is_counted });
+            landing.entry(cpu).or_default().push(Part { queue, packets, is_counted });
         }
     }
     landing
@@ -290,10 +291,12 @@ fn of_cpu(rates: &Rates, cpu: &CpuRates, receive: f64, landing: &[Part<'_>]) -> 
     // Queues may share one.
     let irqs: BTreeSet<IrqId> =
         landing.iter().flat_map(|part| &part.queue.irqs).map(|irq| irq.number).collect();
-    let counted = irqs.iter().filter_map(|irq| {
+    let counted = irqs.iter().map(|irq| {
         let rates = rates.irqs.iter().find(|rates| rates.irq == *irq)?;
         Some(rates.per_cpu.get(&cpu.cpu).copied().unwrap_or_default())
     });
+    // If the counts of one restarted, the sum is unknown.
+    let counted: Vec<f64> = counted.collect::<Option<_>>().unwrap_or_default();
     // Most of what the stack counts here may come by an interrupt that is not known to be a queue's.
     let are_own = takes_interrupts && taken >= cpu.packets * MOSTLY_OWN;
     let packets = if are_own { taken } else { cpu.packets };
@@ -302,7 +305,7 @@ fn of_cpu(rates: &Rates, cpu: &CpuRates, receive: f64, landing: &[Part<'_>]) -> 
         cpu: cpu.cpu,
         takes_interrupts,
         packets,
-        interrupts: counted.reduce(|sum, one| sum + one),
+        interrupts: counted.into_iter().reduce(|sum, one| sum + one),
         ns_per_packet: (packets >= 1.0 && is_counted).then(|| receive * 1e9 / packets),
         receive,
         busy: busy(cpu),

@@ -95,6 +95,9 @@ pub struct RequestedIrq {
     pub actions: Vec<String>,
     /// True if it is an event channel of Xen.
     pub is_of_xen: bool,
+    /// The PCI function whose vector it is, by its chip: `0000:00:03.0` of `PCI-MSIX-0000:00:03.0`, as since Linux 6.2
+    /// (`msi_create_device_irq_domain` in kernel/irq/msi.c).
+    pub function: Option<String>,
 }
 
 /// The numbered interrupts of `/proc/interrupts` with their action names, without any counts.
@@ -108,9 +111,16 @@ pub fn interrupt_actions(text: &str) -> Result<Vec<RequestedIrq>, ParseError> {
             number: irq,
             actions: actions(text).into_iter().map(str::to_owned).collect(),
             is_of_xen: text.trim_start().starts_with("xen-"),
+            function: function(text).map(str::to_owned),
         });
     }
     Ok(irqs)
+}
+
+/// The PCI function in the chip's name, before which an interrupt controller may have put its own: `IR-PCI-MSIX-0000:00:03.0`.
+fn function(text: &str) -> Option<&str> {
+    let (_, chip) = text.split_whitespace().next()?.split_once("PCI-MSI")?;
+    chip.trim_start_matches('X').strip_prefix('-').filter(|address| address.contains(':'))
 }
 
 /// The number of a line and the text after it; `None` for lines with a name.
@@ -281,6 +291,20 @@ ERR:          0
             assert_eq!(interrupt_actions(&text).expect_err(bad).to_string(), error);
         }
         assert!(interrupts("CPU65536\n").is_err(), "no kernel has it");
+    }
+
+    #[test]
+    fn the_function_of_a_vector() {
+        let function = |chip: &str| {
+            let found = interrupt_actions(&format!("  CPU0\n 8: 0 {chip} 1-edge eth0\n")).expect("valid");
+            found[0].function.clone()
+        };
+        for chip in ["PCI-MSIX-0000:00:03.0", "IR-PCI-MSI-0000:00:03.0", "ITS-PCI-MSIX-0000:00:03.0"] {
+            assert_eq!(function(chip).as_deref(), Some("0000:00:03.0"), "{chip}");
+        }
+        for chip in ["PCI-MSI", "IR-PCI-MSIX", "DMAR-MSI", "GICv3"] {
+            assert_eq!(function(chip), None, "{chip}");
+        }
     }
 
     #[test]

@@ -167,8 +167,9 @@ impl LiveFrame {
             packets: queue_packets(nic, queue, rates),
             is_counted: is_counted(nic, queue, rates),
             dropped: rates.nic(&nic.name).and_then(|rates| rates.queue_drops.get(&queue.index).copied()),
-            interrupts: (!queue.irqs.is_empty())
-                .then(|| queue.irqs.iter().filter_map(|irq| interrupts.get(&irq.number)).sum()),
+            interrupts: Some(&queue.irqs)
+                .filter(|irqs| !irqs.is_empty())
+                .and_then(|irqs| irqs.iter().map(|irq| interrupts.get(&irq.number).copied()).sum()),
             cpus: arrival_cpus(queue, model, rates),
             rps_cpus: queue.rps_cpus.clone(),
             rps_flow_cnt: queue.rps_flow_cnt.clone(),

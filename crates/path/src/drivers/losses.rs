@@ -4,7 +4,7 @@
 //! the rows of [`super::DRIVERS`]. A driver counts losses under more names than any table has: the words of a name without a row
 //! say whether it may be one.
 
-use crate::sample::{DEVICE_LOSSES, VIRTUAL_LOSSES};
+use crate::sample::{DEVICE_ERRORS, DEVICE_LOSSES, VIRTUAL_LOSSES};
 
 /// One statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum LossKind {
     Ring,
     /// Packets that the device dropped for another reason.
     Device,
+    /// Frames that arrived damaged or with a wrong length: they are lost, but not by this machine.
+    Damaged,
     /// Buffers that could not be allocated: the ring runs empty if this goes on, nothing is lost so far.
     Allocation,
     /// Losses by their name, but it is not known whether of received packets, or whether packets are counted at all.
@@ -35,7 +37,7 @@ pub enum LossKind {
 impl LossKind {
     /// True if each event is a lost packet.
     pub fn is_lost(self) -> bool {
-        matches!(self, Ring | Device)
+        matches!(self, Ring | Device | Damaged)
     }
 }
 
@@ -43,7 +45,10 @@ const fn loss(name: &'static str, kind: LossKind, source: &'static str) -> Loss 
     Loss { name, kind, source }
 }
 
-use LossKind::{Allocation, Device, Harmless, Ring, Unclear};
+use LossKind::{Allocation, Damaged, Device, Harmless, Ring, Unclear};
+
+/// What the firmware counts, for the receive direction only.
+const MYRI10GE: &str = "myricom/myri10ge/myri10ge.c: myri10ge_gstrings_main_stats";
 
 /// All that are known.
 pub static LOSSES: &[Loss] = &[
@@ -125,6 +130,18 @@ pub static LOSSES: &[Loss] = &[
         Device,
         "mellanox/mlx5/core/en_stats.c: pport_per_tc_congest_prio_stats_desc",
     ),
+    loss("dropped_no_small_buffer", Ring, MYRI10GE),
+    loss("dropped_no_big_buffer", Ring, MYRI10GE),
+    loss("dropped_overrun", Device, MYRI10GE),
+    loss("dropped_link_overflow", Device, MYRI10GE),
+    // Also packets for others.
+    loss("dropped_link_error_or_filtered", Unclear, MYRI10GE),
+    loss("dropped_bad_phy", Damaged, MYRI10GE),
+    loss("dropped_bad_crc#", Damaged, MYRI10GE),
+    loss("dropped_runt", Harmless, MYRI10GE),
+    loss("dropped_pause", Harmless, MYRI10GE),
+    loss("dropped_unicast_filtered", Harmless, MYRI10GE),
+    loss("dropped_multicast_filtered", Harmless, MYRI10GE),
     loss(
         "rx_steer_missed_packets",
         Harmless,
@@ -141,6 +158,11 @@ pub static LOSSES: &[Loss] = &[
     loss("rx_missed_errors", Ring, "include/uapi/linux/if_link.h: rtnl_link_stats64"),
     loss("rx_fifo_errors", Ring, "include/uapi/linux/if_link.h: rtnl_link_stats64"),
     loss("rx_over_errors", Device, "include/uapi/linux/if_link.h: rtnl_link_stats64"),
+    // Some drivers add those without a buffer.
+    loss("rx_errors", Damaged, "include/uapi/linux/if_link.h: rtnl_link_stats64"),
+    loss("rx_crc_errors", Damaged, "include/uapi/linux/if_link.h: rtnl_link_stats64"),
+    loss("rx_frame_errors", Damaged, "include/uapi/linux/if_link.h: rtnl_link_stats64"),
+    loss("rx_length_errors", Damaged, "include/uapi/linux/if_link.h: rtnl_link_stats64"),
 ];
 
 /// Before the name of a statistic of the driver that has the name of one of the interface's counters.
@@ -244,7 +266,7 @@ pub(crate) fn counted_as(name: &str) -> Option<String> {
 }
 
 fn is_of_interface(name: &str) -> bool {
-    DEVICE_LOSSES.contains(&name) || VIRTUAL_LOSSES.contains(&name)
+    [&DEVICE_LOSSES[..], &DEVICE_ERRORS, &VIRTUAL_LOSSES].iter().any(|counters| counters.contains(&name))
 }
 
 fn row(name: &str) -> Option<&'static Loss> {
@@ -310,7 +332,7 @@ fn by_words(name: &str) -> Option<LossKind> {
 
 #[cfg(test)]
 mod tests {
-    use super::LossKind::{Allocation, Device, Harmless, Ring, Unclear};
+    use super::LossKind::{Allocation, Damaged, Device, Harmless, Ring, Unclear};
     use super::{LOSSES, LossKind, counted_as, kind, without_numbers};
 
     /// Names from the sources of drivers, by what they count.
@@ -326,6 +348,11 @@ mod tests {
         ("rx_no_buffer_count", Some(Harmless)),
         ("rx_steer_missed_packets", Some(Harmless)),
         ("rx-busy-errors", Some(Unclear)),
+        ("rx_errors", Some(Damaged)),
+        ("rx_crc_errors", Some(Damaged)),
+        ("rx_length_errors", Some(Damaged)),
+        ("dropped_no_small_buffer", Some(Ring)),
+        ("dropped_unicast_filtered", Some(Harmless)),
         // bnxt_en, r8169, tg3, iavf, atlantic, thunder, macb, gianfar, enetc, stmmac, ionic.
         ("rx_total_discard_pkts", Some(Device)),
         ("rx_missed", Some(Device)),
@@ -352,11 +379,8 @@ mod tests {
         ("roce_drops_crc", Some(Unclear)),
         // No losses, or none of what is received.
         ("rx_packets", None),
-        ("rx_errors", None),
-        ("rx_crc_errors", None),
         ("rx_nohandler", None),
         ("rx_oversize_pkts", None),
-        ("rx_length_errors", None),
         ("rx_address_filtered", None),
         ("mac_filter_discards", None),
         ("tx_dropped", None),

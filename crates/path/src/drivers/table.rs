@@ -25,6 +25,11 @@ const fn without_record(driver: Driver) -> Driver {
     Driver { records_queue: false, ..driver }
 }
 
+/// A driver of devices without RSS.
+const fn without_rss(driver: Driver) -> Driver {
+    Driver { spreads_flows: false, ..driver }
+}
+
 /// What a statistic counts, for the examples.
 const PACKETS: Option<Counted> = Some(Counted::Packets);
 const BYTES: Option<Counted> = Some(Counted::Bytes);
@@ -46,6 +51,7 @@ const RX: QueueNames = QueueNames {
     drops: &["rx#_dropped", "rx#_drops"],
     ..NO_NAMES
 };
+const RX_NUMBER: QueueNames = QueueNames { packets: &["rx_#_packets"], bytes: &["rx_#_bytes"], ..NO_NAMES };
 const I40E: QueueNames = QueueNames { packets: &["rx-#.packets"], bytes: &["rx-#.bytes"], ..NO_NAMES };
 const RX_DASH: QueueNames =
     QueueNames { packets: &["rx-#.rx_packets"], bytes: &["rx-#.rx_bytes"], ..NO_NAMES };
@@ -55,6 +61,10 @@ const BROADCOM: QueueNames = QueueNames {
     drops: &["[#]: rx_discards"],
     ..NO_NAMES
 };
+
+const PKT_N: QueueNames = QueueNames { packets: &["q#_rx_pkt_n"], ..NO_NAMES };
+const PKT_N_EXAMPLE: &[(&str, Option<Counted>)] =
+    &[("rx_pkt_n", OTHER), ("q0_tx_pkt_n", OTHER), ("q0_rx_pkt_n", PACKETS), ("q0_rx_irq_n", OTHER)];
 
 /// Moderation of Intel's older devices: 1 and 3 mean low latency and bulk, by their documentation.
 const BY_1_OR_3: Moderation = Moderation { adaptive_usecs: &[1, 3], only_spaces: true, ..UNKNOWN.moderation };
@@ -232,7 +242,7 @@ pub static DRIVERS: &[Driver] = &[
         names: &["mana"],
         irqs: &[irq("mana_q3", "mana_q#", Receive(0)), irq("mana_hwc", "mana_hwc", NoQueue)],
         shares_irqs: true,
-        statistics: &[QueueNames { packets: &["rx_#_packets"], bytes: &["rx_#_bytes"], ..NO_NAMES }],
+        statistics: &[RX_NUMBER],
         statistics_example: &[("rx_0_packets", PACKETS), ("rx_0_bytes", BYTES), ("rx_0_xdp_drop", OTHER)],
         sources: &[
             "ethernet/microsoft/mana/gdma_main.c: mana_gd_setup_irqs",
@@ -463,10 +473,17 @@ pub static DRIVERS: &[Driver] = &[
             irq("idpf-eth0-Tx-4", "-Tx-#", NoQueue),
             irq("idpf-0000:05:00.0-Mailbox-0", "-Mailbox-#", NoQueue),
         ],
+        statistics: &[QueueNames { packets: &["rx_q-#_pkts"], bytes: &["rx_q-#_bytes"], ..NO_NAMES }],
+        statistics_example: &[
+            ("tx_q-0_pkts", OTHER),
+            ("rx_q-0_pkts", PACKETS),
+            ("rx_q-0_bytes", BYTES),
+            ("rx_q-0_rx_gro_hw_pkts", OTHER),
+        ],
         moderation: SPACED,
         sources: &[
             "ethernet/intel/idpf/idpf_txrx.c: idpf_vport_intr_req_irq, idpf_vport_intr_map_vector_to_qs",
-            "ethernet/intel/idpf/idpf_ethtool.c: idpf_set_coalesce",
+            "ethernet/intel/idpf/idpf_ethtool.c: idpf_set_coalesce, idpf_add_qstat_strings",
         ],
         ..UNKNOWN
     },
@@ -474,7 +491,11 @@ pub static DRIVERS: &[Driver] = &[
         // stmmac with one interrupt for each queue.
         names: &["intel-eth-pci", "dwmac-loongson-pci"],
         irqs: &[irq("enp0s30f4:rx-2", ":rx-#", Receive(0)), irq("enp0s30f4:tx-2", ":tx-#", Transmit(0))],
+        statistics: &[PKT_N],
+        statistics_example: PKT_N_EXAMPLE,
+        spreads_flows: false,
         sources: &[
+            "ethernet/stmicro/stmmac/stmmac_ethtool.c: stmmac_get_qstats_string, stmmac_get_rxfh",
             "ethernet/stmicro/stmmac/stmmac_main.c: stmmac_request_irq_multi_msi",
             "ethernet/stmicro/stmmac/dwmac-intel.c: stmmac_config_multi_msi",
             "ethernet/stmicro/stmmac/dwmac-loongson.c: loongson_dwmac_msi_config",
@@ -490,7 +511,6 @@ pub static DRIVERS: &[Driver] = &[
             "meson8b-dwmac",
             "meson6-dwmac",
             "stm32-dwmac",
-            "imx-dwmac",
             "starfive-dwmac",
             "socfpga-dwmac",
             "dwmac-mediatek",
@@ -509,10 +529,24 @@ pub static DRIVERS: &[Driver] = &[
             "tegra-mgbe",
         ],
         bare: Bare::FirstForAll,
+        statistics: &[PKT_N],
+        statistics_example: PKT_N_EXAMPLE,
+        spreads_flows: false,
         sources: &[
             "ethernet/stmicro/stmmac/stmmac_main.c: stmmac_request_irq_single",
             "ethernet/stmicro/stmmac/stmmac_platform.c: stmmac_get_platform_resources",
+            "ethernet/stmicro/stmmac/stmmac_ethtool.c: stmmac_get_qstats_string, stmmac_get_rxfh",
         ],
+        ..UNKNOWN
+    },
+    Driver {
+        // The same, but some device trees have the interrupt that wakes the machine first (imx93.dtsi, imx8dxl-ss-conn.dtsi), and
+        // kernels before 5.19 number in that order (of_device_alloc).
+        names: &["imx-dwmac"],
+        statistics: &[PKT_N],
+        statistics_example: PKT_N_EXAMPLE,
+        spreads_flows: false,
+        sources: &["ethernet/stmicro/stmmac/stmmac_main.c: stmmac_request_irq_single"],
         ..UNKNOWN
     },
     Driver {
@@ -797,8 +831,12 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["amd-xgbe", "dwc-xlgmac"],
         irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Receive(0))],
+        // Of the former only.
+        statistics: &[QueueNames { packets: &["rxq_#_packets"], bytes: &["rxq_#_bytes"], ..NO_NAMES }],
+        statistics_example: &[("txq_0_packets", OTHER), ("rxq_0_packets", PACKETS), ("rxq_0_bytes", BYTES)],
         sources: &[
             "ethernet/amd/xgbe/xgbe-drv.c: xgbe_request_irqs",
+            "ethernet/amd/xgbe/xgbe-ethtool.c: xgbe_get_strings",
             "ethernet/synopsys/dwc-xlgmac-net.c: xlgmac_request_irqs",
         ],
         ..UNKNOWN
@@ -819,11 +857,26 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["tsnep"],
         irqs: &[
+            // Of the link and of the first queue, which has no other.
+            irq("eth0-mac", "-mac", Receive(0)),
             irq("eth0-txrx-1", "-txrx-#", Receive(0)),
             irq("eth0-rx-1", "-rx-#", Receive(0)),
             irq("eth0-tx-1", "-tx-#", Transmit(0)),
         ],
-        sources: &["ethernet/engleder/tsnep_main.c: tsnep_request_irq"],
+        statistics: &[RX_NUMBER],
+        statistics_example: &[
+            ("rx_packets", OTHER),
+            ("rx_0_packets", PACKETS),
+            ("rx_0_bytes", BYTES),
+            ("rx_0_multicast", OTHER),
+        ],
+        // Rules choose the queue.
+        spreads_flows: false,
+        sources: &[
+            "ethernet/engleder/tsnep_main.c: tsnep_request_irq, tsnep_netdev_open",
+            "ethernet/engleder/tsnep_ethtool.c: tsnep_rx_queue_stats_strings",
+            "ethernet/engleder/tsnep_rxnfc.c: tsnep_rxnfc_add_rule",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -927,7 +980,22 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["fsl_enetc", "fsl_enetc_vf"],
         irqs: &[irq("eno0-rxtx1", "-rxtx#", Receive(0))],
-        sources: &["ethernet/freescale/enetc/enetc.c: enetc_setup_irqs"],
+        // Of all 16 rings, the second only of those in use.
+        statistics: &[QueueNames {
+            packets: &["Rx ring # frames"],
+            drops: &["Rx ring # discarded frames"],
+            ..NO_NAMES
+        }],
+        statistics_example: &[
+            ("Rx ring  0 discarded frames", DROPS),
+            ("Tx ring  0 frames", OTHER),
+            ("Rx ring  0 frames", PACKETS),
+            ("Rx ring  0 alloc errors", OTHER),
+        ],
+        sources: &[
+            "ethernet/freescale/enetc/enetc.c: enetc_setup_irqs",
+            "ethernet/freescale/enetc/enetc_ethtool.c: rx_ring_stats, enetc_si_counters",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -955,7 +1023,22 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["myri10ge"],
         irqs: &[irq("eth0:slice-3", ":slice-#", Receive(0))],
-        sources: &["ethernet/myricom/myri10ge/myri10ge.c: myri10ge_request_irq"],
+        statistics: &[QueueNames {
+            heading: Some("----------- slice ---------"),
+            packets: &["rx_small_cnt", "rx_big_cnt"],
+            ..NO_NAMES
+        }],
+        statistics_example: &[
+            ("rx_packets", OTHER),
+            ("dropped_no_small_buffer", OTHER),
+            ("----------- slice ---------", OTHER),
+            ("tx_pkt_done", OTHER),
+            ("rx_small_cnt", PACKETS),
+            ("rx_big_cnt", PACKETS),
+        ],
+        sources: &[
+            "ethernet/myricom/myri10ge/myri10ge.c: myri10ge_request_irq, myri10ge_gstrings_slice_stats",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -972,7 +1055,26 @@ pub static DRIVERS: &[Driver] = &[
         // Cut at 15 characters: eth0-rx1 may be the eleventh queue's.
         irqs: &[irq("eth0-rx3", "-rx#", Receive(0)), irq("eth0-tx3", "-tx#", Transmit(0))],
         records_queue: false,
-        sources: &["ethernet/hisilicon/hns/hns_enet.c: hns_nic_init_irq, hns_nic_rx_up_pro"],
+        statistics: &[QueueNames {
+            packets: &["rx_ring#_pkt_num"],
+            bytes: &["rx_ring#_bytes"],
+            drops: &["rx_ring#_ppe_drop_pkt_num"],
+            ..NO_NAMES
+        }],
+        statistics_example: &[
+            ("tx_ring0_pkt_num", OTHER),
+            ("rx_ring0_rcb_pkt_num", OTHER),
+            ("rx_ring0_ppe_pkt_num", OTHER),
+            ("rx_ring0_ppe_drop_pkt_num", DROPS),
+            ("rx_ring0_fbd_num", OTHER),
+            ("rx_ring0_pkt_num", PACKETS),
+            ("rx_ring0_bytes", BYTES),
+            ("rx_ring0_seg_pkt", OTHER),
+        ],
+        sources: &[
+            "ethernet/hisilicon/hns/hns_enet.c: hns_nic_init_irq, hns_nic_rx_up_pro",
+            "ethernet/hisilicon/hns/hns_dsaf_rcb.c: hns_rcb_get_strings",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -1008,6 +1110,8 @@ pub static DRIVERS: &[Driver] = &[
             irq("e6800000.ethernet:ch24:emac", ":ch#:emac", NoQueue),
         ],
         records_queue: false,
+        // The second queue is for AVB streams (RAVB_NC).
+        spreads_flows: false,
         sources: &[
             "ethernet/renesas/ravb_main.c: ravb_setup_irq, ravb_setup_irqs, ravb_rx_gbeth, ravb_rx_rcar",
         ],
@@ -1140,7 +1244,11 @@ pub static DRIVERS: &[Driver] = &[
     // Names that do not say which queue: the bare one of the interface, of the device or of the driver for several
     // interrupts, numbers that one port overwrites for another, or several interrupts for the only queue that packets are
     // counted for.
-    without_queues(&["fec"], &["ethernet/freescale/fec_main.c: fec_probe"]),
+    // Queues 1 and 2 take VLAN priorities (FEC_RCMR_1).
+    without_rss(without_queues(
+        &["fec"],
+        &["ethernet/freescale/fec_main.c: fec_probe, fec_enet_enable_ring"],
+    )),
     without_queues(&["cxgb4vf"], &["ethernet/chelsio/cxgb4vf/cxgb4vf_main.c: name_msix_vecs"]),
     without_queues(&["bna"], &["ethernet/brocade/bna/bnad.c: bnad_rx_msix_register"]),
     // A private vector for each CPU, all with the bare name. With queue_mode=0 the last is shared and may move, but has the same
@@ -1158,7 +1266,28 @@ pub static DRIVERS: &[Driver] = &[
         &["mvneta"],
         &["ethernet/marvell/mvneta.c: mvneta_open, mvneta_rx_swbm, mvneta_rx_hwbm"],
     )),
-    without_record(without_queues(&["macb"], &["ethernet/cadence/macb_main.c: macb_init, gem_rx"])),
+    // Screeners only: all that no rule matches goes to queue 0.
+    Driver {
+        statistics: &[QueueNames {
+            packets: &["q#_rx_packets"],
+            bytes: &["q#_rx_bytes"],
+            drops: &["q#_rx_dropped"],
+            ..NO_NAMES
+        }],
+        statistics_example: &[
+            ("rx_frames", OTHER),
+            ("q0_rx_packets", PACKETS),
+            ("q0_rx_bytes", BYTES),
+            ("q0_rx_dropped", DROPS),
+            ("q0_tx_packets", OTHER),
+        ],
+        ..without_rss(without_record(without_queues(
+            &["macb"],
+            &[
+                "ethernet/cadence/macb_main.c: macb_init, gem_rx, gem_get_ethtool_strings, gem_enable_flow_filters",
+            ],
+        )))
+    },
     without_record(without_queues(
         &["cpsw", "cpsw-switch"],
         &[

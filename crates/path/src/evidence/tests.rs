@@ -1,7 +1,7 @@
 //! Where packets come from, where interrupts land, and how much room is left.
 
 use super::{
-    adapts, carrier, devices_account, foreign, foreign_nic, headroom, irq_cpus, loopback_share,
+    adapts, arrivals, carrier, devices_account, foreign, foreign_nic, headroom, irq_cpus, loopback_share,
     may_be_foreign, may_be_lo, queue_packets,
 };
 use crate::model::{Fact, IrqRates};
@@ -18,6 +18,23 @@ fn interrupts_land_where_the_kernel_says_or_where_they_were_counted() {
     assert_eq!(lands(&model), "3", "by the counters");
     model.cpus[3].online = false;
     assert_eq!(lands(&model), "", "an offline CPU takes none");
+}
+
+/// irqbalance moved an interrupt, and all packets were said to be its present CPU's.
+#[test]
+fn packets_of_an_interrupt_that_moved_are_where_it_fired() {
+    let (model, mut rates) = Sketch::new(4).device("eth0", &[3]).traffic("eth0", 5e3).build();
+    let mut parts = |counted: &[(u32, f64)]| {
+        rates.irqs[0].per_cpu = counted.iter().map(|(cpu, rate)| (CpuId(*cpu), *rate)).collect();
+        arrivals(&model.nics[0].rx[0], &model, &rates)
+            .into_iter()
+            .map(|(cpu, part)| (cpu.0, part))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(parts(&[(2, 300.0), (3, 900.0)]), [(2, 0.25), (3, 0.75)]);
+    assert_eq!(parts(&[(2, 900.0)]), [(2, 1.0)], "it moved at the end");
+    assert_eq!(parts(&[(2, 30.0), (3, 900.0)]), [(3, 1.0)]);
+    assert_eq!(parts(&[]), [(3, 1.0)], "not counted");
 }
 
 /// An interface with 40 packets/s, whose interrupt is known, was once said to fill the CPU.

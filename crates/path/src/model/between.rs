@@ -63,13 +63,23 @@ impl Rates {
             .nics
             .iter()
             .filter_map(|(name, before)| Some(nic(name.clone(), before, current.nics.get(name)?, seconds)));
+        let (irqs, restarted) = irqs(previous, current, seconds);
+        let mut gaps = gaps(current, masked.as_deref());
+        if let [first, ..] = restarted[..] {
+            let all = if restarted.len() > 1 {
+                format!("{first} and {} more", restarted.len() - 1)
+            } else {
+                first.to_string()
+            };
+            gaps.push(format!("interrupt counts: those of IRQ {all} restarted within the sample"));
+        }
         Ok(Self {
             seconds,
             cpus,
             nics: nics.collect(),
-            irqs: irqs(previous, current, seconds),
+            irqs,
             pinned_napi: cpu::pinned(previous, current),
-            gaps: gaps(current, masked.as_deref()),
+            gaps,
             uncounted,
             masked,
             losses: current
@@ -78,6 +88,19 @@ impl Rates {
                 .and_then(|now| previous.losses.clone().map(|then| LossRates::between(&then, &now, seconds))),
             ..Self::default()
         })
+    }
+
+    /// What interfaces and interrupts count since boot, as if it were of one second: only their ratios mean anything.
+    pub fn since_boot(counters: &Counters) -> Self {
+        let nics =
+            counters.nics.iter().map(|(name, now)| nic(name.clone(), &NicCounters::default(), now, 1.0));
+        let irqs =
+            counters.interrupts.known().into_iter().flat_map(|all| &all.irqs).map(|(irq, line)| IrqRates {
+                irq: *irq,
+                action: line.actions().join(", "),
+                per_cpu: line.counts.iter().map(|(cpu, count)| (*cpu, *count as f64)).collect(),
+            });
+        Self { seconds: 1.0, nics: nics.collect(), irqs: irqs.collect(), ..Self::default() }
     }
 
     /// Adds this kernel's accounting mode of softirq time, and the interfaces whose receive time is in
@@ -139,12 +162,37 @@ fn gap<T>((what, file): (&str, &str), fact: &Fact<T>) -> Option<String> {
     }
 }
 
+/// Fields of a driver that counts in 32 bits: `unsigned long` of `net_device_stats` on a 32-bit kernel.
+const FIELDS: [fn(&NicCounters) -> u64; 4] =
+    [|of| of.rx_packets, |of| of.rx_bytes, |of| of.tx_packets, |of| of.tx_bytes];
+
+/// True if counters that are smaller than before began again at 2^32: they are no wider, the others went on, or, if nothing else
+/// counts, the last of 32 bits were near.
+fn has_wrapped(before: &NicCounters, after: &NicCounters) -> bool {
+    let is_narrow = |of: &NicCounters| FIELDS.iter().all(|field| u32::try_from(field(of)).is_ok());
+    let counting =
+        || FIELDS.iter().map(|field| (field(before), field(after))).filter(|(before, _)| *before > 0);
+    let went_on = counting().any(|(before, after)| after >= before);
+    let was_near = counting().all(|(before, _)| before > u64::from(u32::MAX / 4 * 3));
+    is_narrow(before) && is_narrow(after) && (went_on || was_near)
+}
+
 fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -> NicRates {
+    let fell = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
+    let wrapped = fell && has_wrapped(before, after);
     // A driver reset or a re-created interface starts again from 0: then only its current counts are
     // known.
-    let reset = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
+    let reset = fell && !wrapped;
     let before = if reset { NicCounters::default() } else { before.clone() };
-    let rate = |field: fn(&NicCounters) -> u64| field(after).saturating_sub(field(&before)) as f64 / seconds;
+    let rate = |field: fn(&NicCounters) -> u64| {
+        let (then, now) = (field(&before), field(after));
+        let grown = if wrapped {
+            u64::from((now as u32).wrapping_sub(then as u32))
+        } else {
+            now.saturating_sub(then)
+        };
+        grown as f64 / seconds
+    };
     // Counts of a new or re-created queue need not be from this interval.
     let queue = |(index, counters): (&u32, &QueueCounters)| {
         let old = before.rx_queues.get(index)?;
@@ -191,25 +239,40 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
     }
 }
 
-fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> Vec<IrqRates> {
+/// Interrupts/s that no CPU can take of one line: at 100 ns each it would do nothing else.
+const MOST_INTERRUPTS: f64 = 1e7;
+
+/// Rates of the interrupts, and those whose counts restarted: drivers free their vectors and allocate them again when they reset
+/// a device or change its queues, and an allocated one counts from 0.
+fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> (Vec<IrqRates>, Vec<IrqId>) {
     let (Fact::Known(before), Fact::Known(after)) = (&previous.interrupts, &current.interrupts) else {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     };
-    let rates = |irq: &IrqId, line: &InterruptLine| {
-        let old = before.irqs.get(irq).filter(|old| old.text == line.text)?;
-        // A CPU that came online has counts from earlier times.
-        let counts = line.counts.iter().filter(|(cpu, _)| before.cpus.contains(**cpu));
-        let per_cpu = counts.filter_map(|(cpu, count)| {
-            // Interrupt counts of one CPU are unsigned int in the kernel as well.
-            let earlier = old.counts.get(cpu).copied().unwrap_or_default();
-            let delta = (*count as u32).wrapping_sub(earlier as u32);
-            (delta > 0).then(|| (*cpu, f64::from(delta) / seconds))
-        });
-        let per_cpu: BTreeMap<CpuId, f64> = per_cpu.collect();
+    // A CPU that came online has counts from earlier times.
+    let cpus = before.cpus.intersection(&after.cpus);
+    let (mut rates, mut restarted) = (Vec::new(), Vec::new());
+    for (irq, line) in &after.irqs {
+        let Some(old) = before.irqs.get(irq).filter(|old| old.text == line.text) else { continue };
         let action = line.actions().join(", ");
-        (!action.is_empty()).then_some(IrqRates { irq: *irq, action, per_cpu })
-    };
-    after.irqs.iter().filter_map(|(irq, line)| rates(irq, line)).collect()
+        if action.is_empty() {
+            continue;
+        }
+        let count = |line: &InterruptLine, cpu| line.counts.get(&cpu).copied().unwrap_or_default();
+        let counted = line.counts.keys().chain(old.counts.keys()).filter(|cpu| cpus.contains(**cpu));
+        // Interrupt counts of one CPU are unsigned int in the kernel as well.
+        let grown = |cpu| (count(line, cpu) as u32).wrapping_sub(count(old, cpu) as u32);
+        let grown: BTreeMap<CpuId, u32> =
+            counted.map(|cpu| (*cpu, grown(*cpu))).filter(|(_, grown)| *grown > 0).collect();
+        let is_possible =
+            |grown: &u32| *grown <= u32::MAX / 2 && f64::from(*grown) / seconds <= MOST_INTERRUPTS;
+        if grown.values().all(is_possible) {
+            let per_cpu = grown.into_iter().map(|(cpu, grown)| (cpu, f64::from(grown) / seconds)).collect();
+            rates.push(IrqRates { irq: *irq, action, per_cpu });
+        } else {
+            restarted.push(*irq);
+        }
+    }
+    (rates, restarted)
 }
 
 #[cfg(test)]
@@ -348,6 +411,35 @@ mod tests {
         assert_eq!(rates.irqs[0].per_cpu, BTreeMap::from([(CpuId(0), 7.0)]));
     }
 
+    /// A driver that resets its device allocates its vectors again: 799,009,459 interrupts/s were shown.
+    #[test]
+    fn counts_that_restart_are_no_rates() {
+        let rates = |first: &str, last: &str| {
+            let at = |seconds, counts: &str| Counters {
+                interrupts: Fact::Known(
+                    rxlab_base::parse::interrupts(&format!("CPU0 CPU1\n 5: {counts} chip 1-edge eth0\n"))
+                        .expect("valid"),
+                ),
+                ..counters(seconds, &[(0, times(seconds, 0), CpuCounters::default())])
+            };
+            let rates = Rates::between(&at(1, first), &at(11, last)).expect("an interval");
+            let per_cpu =
+                rates.irqs.into_iter().next().map(|irq| irq.per_cpu.into_values().collect::<Vec<_>>());
+            (
+                per_cpu,
+                rates
+                    .gaps
+                    .iter()
+                    .any(|gap| gap == "interrupt counts: those of IRQ 5 restarted within the sample"),
+            )
+        };
+        assert_eq!(rates("4000 0", "70 0"), (None, true));
+        assert_eq!(rates("4000 0", "0 70"), (None, true), "on another CPU");
+        assert_eq!(rates("2600000000 0", "70 0"), (None, true), "less than half of the range");
+        assert_eq!(rates("4294967290 0", "14 0"), (Some(vec![2.0]), false), "a wrap");
+        assert_eq!(rates("4000 0", "4000 70"), (Some(vec![7.0]), false), "it moved");
+    }
+
     #[test]
     fn a_broken_source_of_cpu_times_keeps_its_reason() {
         let whole = counters(1, &[(0, times(10, 0), CpuCounters::default())]);
@@ -481,5 +573,19 @@ mod tests {
     fn an_interface_that_was_re_created_starts_from_zero() {
         let nic = |rx_packets| NicCounters { rx_packets, ..NicCounters::default() };
         assert_eq!(nic_rates(1, nic(1_000), nic(30)).rx_packets, 30.0);
+    }
+
+    /// `fec` on a 32-bit kernel: half of the packets were missing.
+    #[test]
+    fn counters_of_32_bits_wrap() {
+        let nic = |rx_packets, tx_packets| NicCounters { rx_packets, tx_packets, ..NicCounters::default() };
+        let rates = |before, after| {
+            let rates = nic_rates(10, before, after);
+            (rates.rx_packets, rates.tx_packets)
+        };
+        assert_eq!(rates(nic(u64::from(u32::MAX) - 99_999, 500), nic(500_000, 600)), (60_000.0, 10.0));
+        assert_eq!(rates(nic(u64::from(u32::MAX) - 99_999, 0), nic(500_000, 0)), (60_000.0, 0.0));
+        assert_eq!(rates(nic(4_000_000_000, 500), nic(500_000, 60)), (50_000.0, 6.0), "all began again");
+        assert_eq!(rates(nic(1 << 33, 500), nic(500_000, 600)), (50_000.0, 60.0), "it has 64 bits");
     }
 }

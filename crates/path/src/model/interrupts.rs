@@ -2,6 +2,7 @@
 
 mod by_name;
 mod polls;
+mod refuted;
 #[cfg(test)]
 mod tests;
 
@@ -59,8 +60,8 @@ pub(super) fn spanning<'a>(inventory: &'a Inventory, functions: &BTreeSet<&str>)
 /// contradictions between the kernel and a name.
 ///
 /// An interrupt is a queue's if the kernel says so, or if two facts agree: it is the device's own (its MSI list, or its
-/// name or address in the action), and the driver's row says which queue has such a name or such a place in the order; or
-/// the device has no other interrupt, and would be seen to have it. If two interrupts with one form of name seem to be one queue's, neither is.
+/// name or address in the action or the chip), and the driver's row says which queue has such a name or such a place in the
+/// order; or the device has no other interrupt, and would be seen to have it. If two interrupts with one form of name seem to be one queue's, neither is.
 pub(super) fn attach(
     rx: &mut [RxQueue],
     nic: &RawNic,
@@ -108,8 +109,9 @@ fn have_different_forms(all: &[&Own<'_>]) -> bool {
     forms.len() == all.len()
 }
 
-/// The interrupts of a device: those of its MSI list that really exist; without any, those that carry its name or address and
-/// are in no other device's list: an interface may have the former name of another one.
+/// The interrupts of a device: those of its MSI list that really exist; without any, those whose chip has its address; without
+/// these, those that carry its name or address and are in no other device's list, nor another's vectors: an interface may have the
+/// former name of another one.
 fn own<'a>(
     rx: &[RxQueue],
     nic: &RawNic,
@@ -122,7 +124,10 @@ fn own<'a>(
     // Sorted: a host with many virtual functions asks for each interrupt of each.
     let is_listed =
         |raw: &Irq| nic.msi_irqs.known().is_some_and(|list| list.binary_search(&raw.number).is_ok());
-    let has_list = irqs.iter().any(is_listed);
+    let function = path.and_then(pci_function);
+    let is_vector = |raw: &Irq| raw.vector_of.is_some() && raw.vector_of.as_deref() == function;
+    let is_in_list: &dyn Fn(&Irq) -> bool = if irqs.iter().any(is_listed) { &is_listed } else { &is_vector };
+    let has_list = irqs.iter().any(is_in_list);
     let is_neighbour_s = |action: &str| {
         others
             .neighbours
@@ -132,9 +137,10 @@ fn own<'a>(
         let named = || {
             !has_list
                 && !others.listed.contains(&raw.number)
+                && raw.vector_of.is_none()
                 && raw.actions().any(|action| irq_names::names_device(action, &device))
         };
-        if !is_listed(raw) && !named() || raw.actions().any(is_neighbour_s) {
+        if !is_in_list(raw) && !named() || raw.actions().any(is_neighbour_s) {
             return None;
         }
         let serves = raw.actions().find_map(|action| irq_names::serves(action, &device));
@@ -160,7 +166,7 @@ fn own<'a>(
     }
     let by_name = ByName::new(rx, driver, &found);
     // A PCI function without a list has one interrupt, if its directory can be seen at all.
-    let is_seen = has_list || path.and_then(pci_function).is_none() || nic.numa_node.known().is_some();
+    let is_seen = has_list || function.is_none() || nic.numa_node.known().is_some();
     // An interrupt whose purpose is unknown may be that of any queue; while the interface is down, that of no queue.
     let is_up = nic.operstate.known().is_none_or(|state| state != "down");
     // Of a function with several interfaces it may be that of the others: representors of virtual functions have none.

@@ -76,6 +76,13 @@ pub(super) fn may_receive(action: &str, driver: &str) -> bool {
     number.is_some_and(|number| !matches!(number, IrqNumber::NoQueue | IrqNumber::Transmit(_)))
 }
 
+/// True if an interrupt of this name is known to be no receive queue's.
+pub(super) fn is_of_no_queue(action: &str, driver: Option<&str>) -> bool {
+    let name = without_address(action);
+    let number = numbers(name, driver).map(|(number, _)| number);
+    is_phy(name) || matches!(number, Some(IrqNumber::NoQueue | IrqNumber::Transmit(_)))
+}
+
 /// Names of some drivers carry the PCI address behind an @.
 fn without_address(action: &str) -> &str {
     action.split('@').next().unwrap_or(action)

@@ -305,6 +305,12 @@ impl Nic {
         drivers::facts(self.driver.as_deref())
     }
 
+    /// False if its device chooses the queue by traffic class, stream or rule instead of by flow ([`Driver::spreads_flows`]).
+    pub fn spreads_flows(&self) -> bool {
+        let has_table = || self.hardware.rss.known().is_some_and(|rss| !rss.table.is_empty());
+        self.driver_facts().spreads_flows || has_table()
+    }
+
     /// The receive queues whose RPS mask and RFS table the kernel reads: only rx-0 if the driver does not report which queue a
     /// packet came from.
     pub fn steering_queues(&self) -> &[RxQueue] {

@@ -242,6 +242,10 @@ fn statistic(host: &dyn Host, raw: &RawNic, file: &str) -> Option<u64> {
 pub(crate) const DEVICE_LOSSES: [&str; 4] =
     ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
 
+/// Counters of frames that arrived damaged, or not as frames, next to those. Every kernel has them; older recordings do not.
+pub(crate) const DEVICE_ERRORS: [&str; 4] =
+    ["rx_errors", "rx_crc_errors", "rx_frame_errors", "rx_length_errors"];
+
 /// Those of virtual interfaces, also in `/proc/net/dev`: packets that a veth could not give to its other end are in
 /// `tx_dropped`.
 pub(crate) const VIRTUAL_LOSSES: [&str; 2] = ["rx_dropped", "tx_dropped"];
@@ -273,8 +277,9 @@ fn nic(
     let count = |file: &str| statistic(host, raw, file);
     let rx_dropped = virtuals.dropped(host, raw)?;
     // Recordings made before one was read do not have it.
-    let files: &[&str] = if raw.is_virtual() { &VIRTUAL_LOSSES } else { &DEVICE_LOSSES };
-    let losses = files.iter().filter_map(|file| Some(((*file).to_owned(), count(file)?)));
+    let files: &[&[&str]] =
+        if raw.is_virtual() { &[&VIRTUAL_LOSSES] } else { &[&DEVICE_LOSSES, &DEVICE_ERRORS] };
+    let losses = files.iter().copied().flatten().filter_map(|file| Some(((*file).to_owned(), count(file)?)));
     Some(NicCounters {
         rx_packets: count("rx_packets")?,
         rx_bytes: count("rx_bytes")?,

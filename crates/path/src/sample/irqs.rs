@@ -27,6 +27,9 @@ pub struct Irq {
     /// Node of the PCI function whose address its name has, if the kernel shows it: an interface may have vectors of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
+    /// The PCI function whose vector it is, by its chip in `/proc/interrupts`, which names it since Linux 6.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector_of: Option<String>,
 }
 
 impl Irq {
@@ -55,7 +58,7 @@ impl Irq {
 pub enum Source {
     /// The kernel: netdev netlink, queue -> NAPI -> interrupt.
     Netlink,
-    /// The device's MSI list contains it, and the driver gives such a name to the queue's.
+    /// The device's MSI list contains it, or its chip has the device's address, and the driver gives such a name to the queue's.
     MsiName,
     /// It has the bare name of the device or of the interface, and the driver requests those in this order.
     Order,
@@ -87,8 +90,9 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Irq>> {
     };
     read::interrupts(host, parse::interrupt_actions).map(|irqs| {
         let used = irqs.into_iter().filter(|irq| !irq.actions.is_empty());
-        let irqs = used.map(|RequestedIrq { number, actions, is_of_xen }| Irq {
+        let irqs = used.map(|RequestedIrq { number, actions, is_of_xen, function }| Irq {
             number,
+            vector_of: function,
             action: actions.join(", "),
             affinity: read::cpu_list(host, &format!("proc/irq/{number}/smp_affinity_list")),
             effective: match read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")) {

@@ -64,6 +64,9 @@ impl<'a, S: Storage> Intervals<'a, S> {
             self.full = Some(counters.clone());
         }
         let rates = self.before.as_ref().and_then(|before| Rates::between(before, &counters).ok());
+        if let Some(rates) = &rates {
+            self.model.refute(rates);
+        }
         let BetweenFull { processes, losses, losing } = &self.latest;
         let rates = rates.map(|rates| Rates {
             processes: processes.clone(),

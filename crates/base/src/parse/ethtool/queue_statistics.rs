@@ -119,7 +119,10 @@ impl QueueNames {
             }
             let queue = |pattern: &&str| match (self.heading, pattern.split_once('#')) {
                 (Some(_), _) => (name == *pattern).then(|| headings.checked_sub(1)).flatten(),
-                (None, Some((before, after))) => digits(name.strip_prefix(before)?.strip_suffix(after)?),
+                // A number may be padded: `Rx ring  7 frames`.
+                (None, Some((before, after))) => {
+                    digits(name.strip_prefix(before)?.strip_suffix(after)?.trim_start_matches(' '))
+                }
                 (None, None) => None,
             };
             let counted =

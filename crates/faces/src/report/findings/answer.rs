@@ -186,7 +186,10 @@ fn drops(ledger: &Ledger) -> String {
     match ledger.verdict() {
         Verdict::Lost(_) => ledger.counters().join("; "),
         Verdict::None => "none".to_owned(),
-        Verdict::Unknown => "none counted, but not every counter was read (`gap` in -v)".to_owned(),
+        Verdict::Unknown => ledger.maybe().map_or_else(
+            || "none counted, but not every counter was read (`gap` in -v)".to_owned(),
+            |maybe| format!("maybe: {maybe}, whose meaning is not known"),
+        ),
     }
 }
 
