@@ -64,7 +64,7 @@ pub(crate) fn device(text: &str, driver: &str, queues: u32, irq: u32, cpu: u32) 
             affinity: Fact::Known(CpuMask::from_iter([CpuId(cpu + index)])),
             effective: Fact::Known(CpuMask::from_iter([CpuId(cpu + index)])),
             source: Source::Netlink,
-            node: None,
+            ..Irq::default()
         }],
         napi: Some(Napi { id: 8193 + index, irq: Some(IrqId(irq + index)), thread: None }),
         ..rx(index)
