@@ -4,8 +4,8 @@ use rxlab_base::units::CpuMask;
 use rxlab_sys::{Cause, RecordedHost};
 
 use super::super::drivers::Bus;
-use super::super::truth::{Damage, Irq, Kernel, Nic, Truth};
-use super::mask;
+use super::super::truth::{Damage, Kernel, Nic, Truth};
+use super::{irqs, mask};
 
 pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
     let mut host = truth.nics.iter().fold(host, |host, nic| device(host, truth, nic));
