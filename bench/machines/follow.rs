@@ -85,7 +85,7 @@ fn one(truth: &mut Truth, setting: &Setting) {
         ("channels", _) => {
             let before = nic.rx.len();
             resize(nic, &online, value);
-            if nic.rx.len() < before {
+            if nic.rx.len() < before && !nic.keeps_vectors {
                 free_vectors(truth);
             }
         }
@@ -203,9 +203,9 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
         let irq = action.map(|action| irq(nic, action, nic.tx.len()));
         nic.tx.push(Tx { irq, xps: CpuMask::new() });
     }
-    // Drivers that count blocks give all of them other names.
-    let renamed =
-        (0..nic.rx.len()).filter_map(|at| Some((nic.rx[at].irq?, nic.action(driver.rx, index(at), queues))));
+    // Drivers that ask for vectors again give all of them other names.
+    let renamed = (0..nic.rx.len()).filter(|_| !nic.keeps_vectors);
+    let renamed = renamed.filter_map(|at| Some((nic.rx[at].irq?, nic.action(driver.rx, index(at), queues))));
     let renamed: Vec<(usize, String)> = renamed.collect();
     renamed.into_iter().for_each(|(irq, action)| nic.irqs[irq].action = action);
     // Whole numbers, and no packet less: counters count nothing else.

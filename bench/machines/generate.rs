@@ -343,7 +343,11 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
     let max_queues = (queues + spare).min(driver.most);
     // Until 6.5 as many event queues as there may be channels, when it is loaded (mlx5_eq_table_create, mlx5e_get_max_num_channels);
     // since then, each when a channel is opened (f14c1a14e632, "net/mlx5: Allocate completion EQs dynamically").
-    let keeps_vectors = driver.name == "mlx5_core" && truth.kernel < Kernel::V6_8;
+    // The blocks of gve are those that it has found vectors for, whatever the number of queues (gve_alloc_notify_blocks).
+    let keeps_vectors = match driver.name {
+        "mlx5_core" => truth.kernel < Kernel::V6_8,
+        name => name == "gve",
+    };
     for queue in (queues..max_queues).filter(|_| keeps_vectors) {
         push(own.action(driver.rx, queue, queues), lands(random, queue));
     }

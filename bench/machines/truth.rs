@@ -384,13 +384,18 @@ impl Truth {
     }
 
     /// The machine with even packets on queues that no source tells apart: the device does not count them by queue, and they
-    /// come to one CPU and have one mask. No plan can know better.
+    /// come to one CPU and have one mask. No plan can know better. Where only counts of interrupts show their CPUs, they tell queues
+    /// without packets apart.
     pub(crate) fn evened(&self) -> Self {
         let mut even = self.clone();
+        let by_counts = matches!(self.damage, Damage::NoEffectiveAffinity | Damage::AffinityDenied);
+        let is_seen = |queue: &Rx| !by_counts || queue.packets > 0.0;
         for (nic, then) in self.nics.iter().zip(&mut even.nics).filter(|(nic, _)| !self.counts_queues(nic)) {
-            for (queue, then) in nic.rx.iter().zip(&mut then.rx) {
-                let same =
-                    nic.rx.iter().filter(|one| nic.home(one) == nic.home(queue) && one.rps == queue.rps);
+            for (queue, then) in nic.rx.iter().zip(&mut then.rx).filter(|(queue, _)| is_seen(queue)) {
+                let same = nic
+                    .rx
+                    .iter()
+                    .filter(|one| is_seen(one) && nic.home(one) == nic.home(queue) && one.rps == queue.rps);
                 let packets: Vec<f64> = same.map(|one| one.packets).collect();
                 then.packets = packets.iter().sum::<f64>() / packets.len() as f64;
             }

@@ -188,7 +188,7 @@ fn flows(model: &Model, rates: &Rates, nic: &Nic) -> Result<Vec<Candidate>, Stri
     if !rfs::are_readable(model, nic) {
         return Err(format!("a table of RFS of {} cannot be read", nic.name));
     }
-    if let Some(why) = unsteerable(model, rates, nic) {
+    if let Some(why) = unsteerable(model, rates, nic).or_else(|| rfs::refusal(model)) {
         return Err(why);
     }
     let zero = |index: u32| Setting::new("rfs", Target::queue(&nic.name, QueueId::rx(index)), "0");

@@ -14,9 +14,10 @@ use std::collections::BTreeMap;
 use super::moves::Cost;
 use super::share::{Machine, receive_work};
 use super::topology::CpuTopology;
-use rxlab_base::units::{CpuId, CpuMask, IrqId};
+use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId};
 use rxlab_path::evidence::{MAX_PACKET_COST, TRAFFIC, is_counted, queue_packets};
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_setting::simulation::is_to_come;
 pub(super) use uncounted::Most;
 use uncounted::{by_cpu, foreign, foreign_cpus, infer, off, sums, uncounted};
 
@@ -370,6 +371,18 @@ fn guessed(nic: &Nic, queue: &RxQueue, firing: &[IrqId]) -> Option<CpuId> {
 /// The CPU that drivers ask for when they add a queue: one after the other, from the first.
 fn asked_for(queue: &RxQueue, online: &CpuMask) -> Option<CpuId> {
     online.iter().nth(queue.index as usize % online.len().max(1))
+}
+
+/// The machine with the interrupts of new queues where drivers ask for them, unless a setting has sent them elsewhere.
+pub(super) fn landed(mut after: Model) -> Model {
+    let online = after.online();
+    for queue in after.nics.iter_mut().flat_map(|nic| &mut nic.rx) {
+        let cpu = asked_for(queue, &online);
+        for irq in queue.irqs.iter_mut().filter(|irq| is_to_come(irq) && irq.effective.known().is_none()) {
+            irq.effective = Fact::Known(cpu.into_iter().collect());
+        }
+    }
+    after
 }
 
 /// The CPU with most receive work, and that work.

@@ -94,13 +94,18 @@ impl Policy {
     /// out, and what planning again would set belongs to it.
     pub fn plan(self, model: &Model, rates: &Rates, options: &Options, only: Option<&[Variable]>) -> Policed {
         let (own, of_own) = concerned(model, rates, &options.nics);
-        // CPUs that it leaves hot are for the next plan.
-        let nics = match self {
-            Policy::Spread => spread::nics(model, rates, options),
-            _ => options.nics.clone(),
+        let of = |nics: Vec<NicName>| {
+            let options = Options { nics, ..options.clone() };
+            finish(self, (model, rates), judge::settled(self, (&own, &of_own), &options, only), only)
         };
-        let options = Options { nics, ..options.clone() };
-        finish(self, (model, rates), judge::settled(self, (&own, &of_own), &options, only), only)
+        if self != Policy::Spread || !options.nics.is_empty() {
+            return of(options.nics.clone());
+        }
+        // CPUs that it leaves hot are for the next plan.
+        let mut plans = spread::nics(model, rates).into_iter().map(|nic| of(vec![nic]));
+        let first = plans.next().unwrap_or_else(|| of(Vec::new()));
+        let is_some = |policed: &Policed| !policed.plan.settings.is_empty();
+        if is_some(&first) { first } else { plans.find(is_some).unwrap_or(first) }
     }
 
     /// The settings of all steps but some.

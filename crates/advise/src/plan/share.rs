@@ -39,6 +39,9 @@ const TAKEN: f64 = 0.25;
 /// Part of the hottest CPU's receive time up to which a CPU has room for a part of its packets.
 const COOLER: f64 = 0.65;
 
+/// Factor of the receive times above for a queue whose packets are handed on already: their estimates change with the masks.
+const WHILE: f64 = 0.8;
+
 /// Factor from which a CPU is clearly hotter than others.
 const HOTTER: f64 = 1.1;
 
@@ -153,6 +156,11 @@ impl Machine<'_> {
             .or(queue.channel_cpu)
     }
 
+    /// The CPUs where the packets that a queue's mask hands on arrive, as far as known.
+    pub(super) fn homes(&self, nic: &Nic, queue: &RxQueue) -> CpuMask {
+        masked(nic, queue).iter().filter_map(|queue| self.home(queue)).collect()
+    }
+
     /// True if the queues of `nic` bring packets to every usable CPU, about equally: handing them on is then
     /// redundant. The number of queues alone is not enough: their interrupts may all land on one CPU.
     pub(super) fn is_covered_by(&self, nic: &Nic) -> bool {
@@ -250,8 +258,7 @@ impl Machine<'_> {
         let hottest = brought.values().copied().fold(0.0, f64::max);
         for nic in nics.iter().copied() {
             for queue in nic.steering_queues() {
-                // The queues whose packets its mask applies to.
-                let masked = if nic.is_steered_by_first() { &nic.rx } else { slice::from_ref(queue) };
+                let masked = masked(nic, queue);
                 // A mask for all queues waits until the CPUs of new ones are known: it could contain them.
                 if masked.len() > 1 && masked.iter().flat_map(|queue| &queue.irqs).any(is_to_come) {
                     homeless.push((nic, queue));
@@ -268,8 +275,11 @@ impl Machine<'_> {
                 };
                 let of_home = time(&home);
                 let packets = masked.iter().map(|queue| queue_packets(nic, queue, self.rates)).sum();
-                let is_busy = is_busy(of_home, packets);
-                let has_room = of_home.is_none_or(|time| time < TAKEN.max(hottest * COOLER));
+                let is_steered = queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty());
+                let while_steered = if is_steered { WHILE } else { 1.0 };
+                let is_busy = is_busy(of_home.map(|time| time / while_steered), packets);
+                let least = TAKEN.max(hottest * COOLER) * while_steered;
+                let has_room = of_home.is_none_or(|time| time < least);
                 let irqs = masked.iter().map(|queue| irq_cpus(queue, self.model, self.rates));
                 let irqs = irqs.fold(home.into(), |all: CpuMask, one| all.union(&one));
                 let brought = of_home.unwrap_or_default();
@@ -372,6 +382,11 @@ impl Machine<'_> {
         let queues = busy.flat_map(|nic| nic.rx.iter().filter(|queue| is_of_others(nic, queue, nics)));
         queues.filter_map(|queue| self.home(queue)).collect()
     }
+}
+
+/// The queues whose packets the mask of a queue applies to.
+fn masked<'n>(nic: &'n Nic, queue: &'n RxQueue) -> &'n [RxQueue] {
+    if nic.is_steered_by_first() { &nic.rx } else { slice::from_ref(queue) }
 }
 
 /// True for a queue whose interface and interrupt are none of these interfaces'.

@@ -22,10 +22,10 @@ use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{
-    ORIGIN, TRAFFIC, by_threads, carrier, devices_account, foreign, irq_cpus, may_be_foreign, nic_irq_cpus,
-    queue_packets, receive_time,
+    ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, may_be_foreign,
+    nic_irq_cpus, queue_packets, receive_time,
 };
-use rxlab_path::model::{Model, Nic, NicKind, Rates};
+use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text};
 
 /// A plan for an interface. In JSON it is the plan with one more field.
@@ -192,7 +192,7 @@ pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
 pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
     let nics: Vec<&Nic> = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).collect();
     let most = most(&nics, rates).filter(|nic| rates.rx_packets(&nic.name) > 0.0);
-    let hot = of_hot_cpu(model, rates);
+    let hot = of_hot_cpu(model, rates).first().copied();
     let stands_on = |nic: &Nic| {
         let devices = below(model, nic).unwrap_or_default();
         devices.iter().any(|device| hot.is_some_and(|hot| hot.name == device.name))
@@ -200,25 +200,39 @@ pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
     most.filter(|most| stands_on(most)).or(hot).or(most)
 }
 
-/// The device that brings most packets to the CPU that receives longest, if that is busy, and no interrupt of another
-/// network namespace may bring any. Those of interrupts at unknown CPUs count.
-fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
-    let (hot, _) = expected::hottest(rates).filter(|(_, time)| *time >= HIGH_LOAD)?;
-    let brings = |nic: &Nic| {
-        let queues = nic.rx.iter().filter(|queue| {
-            let cpus = irq_cpus(queue, model, rates);
-            cpus.contains(hot) || cpus.is_empty() && queue.channel_cpu.is_none_or(|cpu| cpu == hot)
-        });
-        queues.map(|queue| queue_packets(nic, queue, rates)).sum::<f64>()
+/// The devices that bring packets to the CPU that receives longest, if that is busy, and no interrupt of another network
+/// namespace may bring any; the one that brings most first. Those of interrupts at unknown CPUs count as far as no others explain
+/// that CPU's packets.
+pub(super) fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Vec<&'a Nic> {
+    let Some((hot, _)) = expected::hottest(rates).filter(|(_, time)| *time >= HIGH_LOAD) else {
+        return Vec::new();
+    };
+    if !devices_account(model, rates) && may_be_foreign(model, rates, hot) {
+        return Vec::new();
+    }
+    let lands = |queue: &RxQueue| arrival_cpus(queue, model, rates).contains(hot);
+    let may_land = |queue: &RxQueue| arrival_cpus(queue, model, rates).is_empty();
+    // Packets that a mask hands on do not count where they arrive.
+    let is_handed_on = |queue: &RxQueue| queue.rps_cpus.known().is_none_or(|mask| !mask.is_empty());
+    let packets = |nic: &Nic, is_one: &dyn Fn(&RxQueue) -> bool| -> f64 {
+        nic.rx.iter().filter(|queue| is_one(queue)).map(|queue| queue_packets(nic, queue, rates)).sum()
     };
     // A paravirtual device counts the packets of the virtual function below it.
     let devices =
-        model.nics.iter().filter(|nic| nic.kind == NicKind::Device && model.carriers(nic).is_empty());
-    // Reversed, so that the first of equals wins.
-    let most = devices.map(|nic| (nic, brings(nic))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
-    let is_ours = || devices_account(model, rates) || !may_be_foreign(model, rates, hot);
-    let least = rates.cpu(hot).map_or(0.0, |cpu| cpu.packets * ORIGIN);
-    most.filter(|(_, packets)| *packets > 0.0 && *packets >= least && is_ours()).map(|(nic, _)| nic)
+        || model.nics.iter().filter(|nic| nic.kind == NicKind::Device && model.carriers(nic).is_empty());
+    let all = rates.cpu(hot).map_or(0.0, |cpu| cpu.packets);
+    let known = devices().map(|nic| packets(nic, &|queue| lands(queue) && !is_handed_on(queue)));
+    let unexplained = (all - known.sum::<f64>()).max(0.0);
+    let brings = |nic: &Nic| {
+        let counted = packets(nic, &|queue| may_land(queue) && !is_handed_on(queue));
+        let others = packets(nic, &|queue| lands(queue) || may_land(queue) && is_handed_on(queue));
+        others + counted.min(unexplained)
+    };
+    let mut found: Vec<(&Nic, f64)> = devices().map(|nic| (nic, brings(nic))).collect();
+    found.retain(|(_, packets)| *packets > 0.0 && *packets >= all * ORIGIN);
+    // Of equals, the first.
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found.into_iter().map(|(nic, _)| nic).collect()
 }
 
 /// Of these, the one that receives most.
@@ -245,13 +259,13 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         } else if let Some(home) = machine.home(queue)
             // Masks with unusable CPUs are not in use.
             && current.difference(usable).is_empty()
-            && let Some(left) = narrowed(current, home, &given)
+            && let Some(left) = narrowed(current, home, &machine.homes(nic, queue), &given)
         {
             masks.insert(queue.index, (left, OWN.to_owned()));
         }
     }
     // A guess is worth a trial only where it may relieve a busy CPU, and where no queue is left out that may be the busy one.
-    let is_hot = of_hot_cpu(machine.model, machine.rates).is_some_and(|hot| hot.name == nic.name);
+    let is_hot = of_hot_cpu(machine.model, machine.rates).first().is_some_and(|hot| hot.name == nic.name);
     let are_readable = nic.steering_queues().iter().all(|queue| queue.rps_cpus.known().is_some());
     let is_busy = nic.kind != NicKind::Device || is_hot && are_readable;
     let receiving = receiving(machine, nic);
@@ -316,11 +330,12 @@ fn receiving(machine: Machine<'_>, nic: &Nic) -> CpuMask {
 pub(super) const OWN: &str =
     "removes the CPU of the interrupt, and those of other queues, from the current mask";
 
-/// A mask that stays in use, without the CPU of its queue's interrupt and, if that leaves any, without those that other
-/// queues get; `None` if it has none of them.
-pub(super) fn narrowed(mask: &CpuMask, home: CpuId, given: &CpuMask) -> Option<CpuMask> {
-    let own = mask.difference(&home.into());
-    let left = Some(own.difference(given)).filter(|left| !left.is_empty()).unwrap_or(own);
+/// A mask that stays in use, without the CPUs of the interrupts whose packets it hands on and, if that leaves any, without those
+/// that other queues get; `None` if it has none of them. If all its CPUs take such interrupts, only without the busiest, `home`.
+pub(super) fn narrowed(mask: &CpuMask, home: CpuId, homes: &CpuMask, given: &CpuMask) -> Option<CpuMask> {
+    let without = |cpus: &CpuMask| Some(mask.difference(cpus)).filter(|left| !left.is_empty());
+    let left = without(&homes.union(given)).or_else(|| without(homes)).or_else(|| without(&home.into()));
+    let left = left.unwrap_or_default();
     (left != *mask).then_some(left)
 }
 
@@ -363,7 +378,8 @@ fn unproven(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
 
 fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) -> Spread {
     let readable = nic.rx.iter().all(|queue| queue.rps_cpus.known().is_some());
-    let rfs = if readable { rfs::settings(model, nic) } else { Vec::new() };
+    let refused = rfs::refusal(model);
+    let rfs = if readable && refused.is_none() { rfs::settings(model, nic) } else { Vec::new() };
     let mut spread = Spread::default();
     let off = nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty));
     let unmasked = || match (readable, off) {
@@ -378,7 +394,9 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
     };
     spread.reasons.extend(rps.is_empty().then(|| Variable::Rps.because(unmasked())));
     spread.reasons.extend(rfs.is_empty().then(|| {
-        Variable::Rfs.because(if !readable {
+        Variable::Rfs.because(if let Some(why) = refused {
+            why
+        } else if !readable {
             format!("unknown whether RPS is on for {}", nic.name)
         } else if rfs::are_readable(model, nic) {
             format!("the tables of {} are complete", nic.name)

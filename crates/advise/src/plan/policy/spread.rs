@@ -3,9 +3,9 @@
 //! Sound values stay: only interrupts that share a CPU move, and a mask chosen by hand stays until one of its
 //! CPUs is drowning.
 
-use super::{Options, Variable};
+use super::Variable;
 use crate::plan::draft::Draft;
-use crate::plan::spread::{busiest, of_nic};
+use crate::plan::spread::{below, busiest, of_hot_cpu, of_nic};
 use crate::plan::step;
 use rxlab_base::units::NicName;
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
@@ -14,13 +14,14 @@ use rxlab_setting::{Plan, PlannedSetting};
 /// Factor by which more packets must fit before RFS is added to RPS: predictions are no better than that.
 const BETTER: f64 = 1.1;
 
-/// The interface that receives most, unless some are named.
-pub(super) fn nics(model: &Model, rates: &Rates, options: &Options) -> Vec<NicName> {
-    if options.nics.is_empty() {
-        busiest(model, rates).map(|nic| nic.name.clone()).into_iter().collect()
-    } else {
-        options.nics.clone()
-    }
+/// Interfaces of which one is planned, where none is named: the one that keeps the hottest CPU busy or receives most, and, should
+/// nothing be left to do there, others that bring packets to that CPU.
+pub(super) fn nics(model: &Model, rates: &Rates) -> Vec<NicName> {
+    let first = busiest(model, rates);
+    let own = first.map(|first| below(model, first).unwrap_or_default()).unwrap_or_default();
+    let own: Vec<&NicName> = own.into_iter().chain(first).map(|nic| &nic.name).collect();
+    let others = of_hot_cpu(model, rates).into_iter().filter(|nic| !own.contains(&&nic.name));
+    first.into_iter().chain(others).map(|nic| nic.name.clone()).collect()
 }
 
 /// Virtual interfaces get masks too, and reasons say why there are none.

@@ -365,6 +365,50 @@ fn one_mask_for_all_queues_waits_for_new_ones() {
     assert_eq!((host("virtio_net"), host("xen_netfront")), ((more.clone(), 3), (more, 0)));
 }
 
+/// A new queue's interrupt once came to a CPU of the mask that the kernel applies to the packets of every queue of xen_netfront.
+#[test]
+fn new_queues_are_judged_where_drivers_ask_for_their_interrupts() {
+    let channels = |mask: &str| {
+        let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 9e4).receives(0, 0.9, 0.0);
+        let sketch = sketch.all_receive(mask, 0.34, 3e4).rps("eth0", mask);
+        let (model, rates) = sketch.driver("eth0", "xen_netfront").queues_at_most("eth0", 2).build();
+        Policy::Full.plan(&model, &rates, &Options::default(), Some(&[Variable::Channels])).plan
+    };
+    assert_eq!(only(&channels("2-4"), "channels"), ["eth0 = combined 2"]);
+    let plan = channels("1-3");
+    assert_eq!(only(&plan, "channels"), [""; 0]);
+    let why = "channels: left alone: the doctor would then report `CPU 1 handles the interrupt of eth0/rx-1 and its RPS work`";
+    assert!(plan.notes.contains(&why.to_owned()), "{:?}", plan.notes);
+}
+
+/// The interface that brings most to the hot CPU has its mask already, and no setting moves its channel.
+#[test]
+fn where_nothing_is_left_to_spread_another_interface_of_the_hot_cpu_is_planned() {
+    let sketch = Sketch::new(4).device("eth0", &[0]).channels("eth0", &[0]).device("eth1", &[0]);
+    let sketch = sketch.traffic("eth0", 9e4).rps("eth0", "2-3").traffic("eth1", 5e4).receives(0, 0.9, 5e4);
+    let host = sketch.all_receive("2-3", 0.24, 4.5e4).build();
+    let named = |name: &str| {
+        let options = Options { nics: vec![nic_name(name)], ..Options::default() };
+        texts(&planned(Policy::Spread, &host, &options).plan)
+    };
+    assert_eq!(named("eth0"), [""; 0]);
+    let any = texts(&plan_of(Policy::Spread, &host));
+    assert_eq!((any, named("eth1").len()), (named("eth1"), 2), "its interrupt and its mask");
+}
+
+/// A mask once went because its queue was a little quieter in the next sample, whose times are those with the masks.
+#[test]
+fn a_queue_that_hands_packets_on_stays_busy_for_a_while() {
+    let second = |mask: &str| {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[9e4, 4.9e4]);
+        let sketch = sketch.receives(0, 0.9, 9e4).receives(1, 0.49, 4.9e4).rps_of("eth0", 1, mask);
+        let plan = plan_of(Policy::NumaLocal, &sketch.build());
+        only(&plan, "rps").into_iter().filter(|set| set.starts_with("eth0/rx-1")).collect::<Vec<_>>()
+    };
+    assert_eq!(second(""), [""; 0], "CPU 1 has room");
+    assert_eq!(second("5-7"), [""; 0], "it stays");
+}
+
 /// Drivers that start at CPU 0 for each device: an interface moves off a CPU that another one fills.
 #[test]
 fn the_crowd_of_two_devices_is_relieved_by_the_planned_one() {

@@ -6,7 +6,7 @@ use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
 use crate::plan::reason::Reason;
 use crate::plan::spread::unsteerable;
-use rxlab_base::number::plural;
+use rxlab_base::number::{cpus_text, plural};
 use rxlab_base::units::{CpuMask, QueueId};
 use rxlab_path::model::{Model, Nic, NicKind, RxQueue};
 use rxlab_setting::{PlannedSetting, Setting, Target};
@@ -18,6 +18,9 @@ const ENTRIES: u32 = 32_768;
 /// Tables for every interface whose packets stay on too few CPUs. Not in addition to RPS unless requested by
 /// name: RFS sends packets to the CPU of their reader, regardless of the mask.
 pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
+    if let Some(why) = refusal(&draft.model) {
+        return draft.leave(Variable::Rfs.because(why));
+    }
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
         if nic.kind == NicKind::Device && draft.machine().is_covered_by(nic) {
@@ -41,6 +44,20 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
         let settings = settings(&draft.model, nic);
         draft.take(settings);
     }
+}
+
+/// Reason for no RFS on this machine: it follows programs to whatever CPU they run on.
+pub(in crate::plan) fn refusal(model: &Model) -> Option<String> {
+    if model.usable().len() < 2 {
+        return Some("no second CPU to give work to".to_owned());
+    }
+    let tickless = model.settings.nohz_full.known()?.intersection(&model.online());
+    (!tickless.is_empty()).then(|| {
+        format!(
+            "packets would follow programs to {}, which nohz_full keeps free for them",
+            cpus_text(&tickless)
+        )
+    })
 }
 
 /// True if the sizes of all tables are known.
@@ -135,9 +152,9 @@ fn fits(tables: &[u32], entries: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::settings;
+    use super::{refusal, settings};
     use rxlab_path::model::Fact;
-    use rxlab_path::sketch::Sketch;
+    use rxlab_path::sketch::{Sketch, cpus};
 
     fn texts(sketch: Sketch) -> Vec<String> {
         let (model, _) = sketch.build();
@@ -175,5 +192,19 @@ mod tests {
         let (mut model, _) = queues(1).build();
         model.rps_sock_flow_entries = Fact::Unsupported;
         assert_eq!(settings(&model, &model.nics[0]), []);
+    }
+
+    /// The plan was called safe, and its own prediction moved receive work to CPUs of `nohz_full`.
+    #[test]
+    fn packets_follow_no_program_to_tickless_cpus() {
+        let why = |count: u32, list: &str| {
+            let (model, _) =
+                Sketch::new(count).set(|settings| settings.nohz_full = Fact::Known(cpus(list))).build();
+            refusal(&model)
+        };
+        assert_eq!(why(4, ""), None);
+        let kept = "packets would follow programs to CPUs 2-3, which nohz_full keeps free for them";
+        assert_eq!(why(4, "2-3").as_deref(), Some(kept));
+        assert_eq!(why(1, "").as_deref(), Some("no second CPU to give work to"));
     }
 }

@@ -144,7 +144,9 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
             continue;
         }
         *kept.entry(nic.clone()).or_default() += 1;
-        let left = found.and_then(|rx| narrowed(rx.rps_cpus.known()?, draft.home(rx)?, given));
+        let left = found.zip(draft.model.nic(&nic)).and_then(|(rx, of)| {
+            narrowed(rx.rps_cpus.known()?, draft.home(rx)?, &draft.machine().homes(of, rx), given)
+        });
         if let Some(left) = left {
             give(draft, &nic, queue, &left, OWN.to_owned());
         }
