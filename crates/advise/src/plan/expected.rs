@@ -327,6 +327,9 @@ impl<'a> Work<'a> {
             let then = receive_work(cpu);
             if before < 1.0 && then != before {
                 cpu.idle = (1.0 - then) * cpu.idle / (1.0 - before);
+            } else if then < 1.0 && then != before {
+                // Nothing shows how much of it programs would use.
+                cpu.idle = 1.0 - then;
             }
         }
         rates

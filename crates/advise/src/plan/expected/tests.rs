@@ -50,6 +50,15 @@ fn work_goes_where_its_interrupt_goes_by_packets() {
     assert_eq!(after(&send(&model, 1, "2")).cpus[2].packets, 10_030.0);
 }
 
+/// What was left of it was once taken for the time of programs, and no interrupt was sent there again.
+#[test]
+fn a_cpu_that_received_all_the_time_is_idle_for_what_leaves() {
+    let sketch = Sketch::new(3).device("eth0", &[0, 0]).queue_traffic("eth0", &[2e4; 2]);
+    let (model, rates) = sketch.receives(0, 1.0, 4e4).build();
+    let after = carried(&model, &rates, &send(&model, 1, "2"));
+    assert_eq!((times(&after)[0], after.cpus[0].idle), (500, 0.5));
+}
+
 /// Two interrupts that swap CPUs: neither takes the other's work along.
 #[test]
 fn what_has_come_does_not_go_on() {

@@ -161,17 +161,8 @@ impl<'a> Judge<'a> {
             }
             drafted = both;
         }
-        let unsound = if !self.must_steer(seen.0, &drafted.settings) {
-            Some(Variable::Rps)
-        } else if !self.is_asked() && !interrupts_kept_free(seen) {
-            // Masks that have to change are sound where interrupts stay.
-            Some(Variable::Irq).filter(|irq| drafted.variables.contains(irq))
-        } else {
-            None
-        };
-        let unsound = unsound.filter(|_| shares_cpus(seen, &drafted.settings));
-        let left_out = unsound.map(|variable| (variable, SHARED.to_owned()));
-        (drafted, left_out.into_iter().collect())
+        let is_unsound = !self.must_steer(seen.0, &drafted.settings) && shares_cpus(seen, &drafted.settings);
+        (drafted, is_unsound.then(|| (Variable::Rps, SHARED.to_owned())).into_iter().collect())
     }
 
     /// True if the next plan would have settings, or the doctor more to say of the placement, because packets that are not counted

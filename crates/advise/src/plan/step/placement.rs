@@ -79,10 +79,11 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
         turns.push(domains);
     }
     // A CPU that a program fills is not available, nor a slow one, nor, while there are enough, one that takes interrupts of a busy
-    // interface outside the plan.
+    // interface outside the plan or of another network namespace.
     let machine = draft.machine();
     let (full, slow) = (machine.full(), slow(&draft.model));
-    let others = machine.others(&draft.planned().collect::<Vec<_>>());
+    let planned: Vec<&Nic> = draft.planned().collect();
+    let others = machine.others(&planned).union(&machine.taken(&planned));
     let one = vec![1; load.len()];
     let cleared = (!full.is_empty() || !slow.is_empty() || !others.is_empty())
         .then(|| topology.clear_of(&full, &one).clear_of(&slow, &one).clear_of(&others, &load));
