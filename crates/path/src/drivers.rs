@@ -63,6 +63,9 @@ pub struct Driver {
     pub has_arfs: bool,
     /// True if the device samples what it sends to steer TCP flows (Flow Director's ATR), without ntuple rules.
     pub has_atr: bool,
+    /// True if a change of the number of queues, of the RSS table or of its key deletes the flow rules that users have made, and
+    /// the first also RSS contexts.
+    pub deletes_rules: bool,
     /// A change of the number of queues.
     pub channels: Channels,
     /// Interrupt moderation.
@@ -247,6 +250,7 @@ const UNKNOWN: Driver = Driver {
     hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
     has_arfs: false,
     has_atr: false,
+    deletes_rules: false,
     channels: Channels { keep_link: false, xdp: XdpQueues::Free },
     moderation: Moderation {
         adaptive_usecs: &[],

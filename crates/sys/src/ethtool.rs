@@ -55,6 +55,7 @@ pub(super) fn query(netlink: &Netlink, get: EthtoolGet, nic: Interface<'_>) -> R
         EthtoolGet::StatNames => by_ioctl(ioctl::stat_names),
         EthtoolGet::Stats => by_ioctl(ioctl::stats),
         EthtoolGet::Rules => by_ioctl(ioctl::rules),
+        EthtoolGet::RuleSlots => by_ioctl(ioctl::rule_slots),
         EthtoolGet::RxRings => by_ioctl(ioctl::rx_rings),
         EthtoolGet::HashFields => by_ioctl(ioctl::hash_fields),
         EthtoolGet::QueueCoalesce => by_ioctl(ioctl::queue_coalesce),

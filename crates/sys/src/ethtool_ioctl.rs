@@ -118,6 +118,13 @@ pub(super) fn rss(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errn
     rss.message(length)
 }
 
+/// `struct ethtool_rxnfc` with the number of flow rules and of their slots.
+pub(super) fn rule_slots(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
+    let mut count = Fixed::<RXNFC>::new(GRXCLSRLCNT);
+    count.fill(socket, nic)?;
+    Ok(one_message(&count.0))
+}
+
 /// The flow rules, one message each.
 pub(super) fn rules(socket: BorrowedFd<'_>, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut count = Fixed::<RXNFC>::new(GRXCLSRLCNT);

@@ -63,6 +63,8 @@ pub enum EthtoolGet {
     Stats,
     /// The flow rules, "ntuple" (ioctl).
     Rules,
+    /// Number of the flow rules, and whether the driver chooses their slots (ioctl).
+    RuleSlots,
     /// Number of queues the default RSS table spreads over (ioctl).
     RxRings,
     /// Header fields that the default RSS hash covers, for TCP and UDP (ioctl).
@@ -86,6 +88,7 @@ impl EthtoolGet {
             EthtoolGet::StatNames => "ioctl/ethtool/gstrings",
             EthtoolGet::Stats => "ioctl/ethtool/gstats",
             EthtoolGet::Rules => "ioctl/ethtool/grxclsrlall",
+            EthtoolGet::RuleSlots => "ioctl/ethtool/grxclsrlcnt",
             EthtoolGet::RxRings => "ioctl/ethtool/grxrings",
             EthtoolGet::HashFields => "ioctl/ethtool/grxfh",
             EthtoolGet::QueueCoalesce => "ioctl/ethtool/perqueue",
@@ -105,7 +108,7 @@ pub fn values_in_words(path: &str) -> Option<String> {
         "ioctl/ethtool/grssh" | "ioctl/ethtool/grxrings" => "-x",
         "ioctl/ethtool/gdrvinfo" => "-i",
         "ioctl/ethtool/gstrings" | "ioctl/ethtool/gstats" => "-S",
-        "ioctl/ethtool/grxclsrlall" | "ioctl/ethtool/grxfh" => "-n",
+        "ioctl/ethtool/grxclsrlall" | "ioctl/ethtool/grxclsrlcnt" | "ioctl/ethtool/grxfh" => "-n",
         "ioctl/ethtool/perqueue" => "-Q",
         "netlink/netdev" if last == "napi-get" => return Some("settings of NAPIs".to_owned()),
         "netlink/netdev" => return Some("data of queues".to_owned()),
@@ -159,6 +162,7 @@ mod tests {
             EthtoolGet::StatNames,
             EthtoolGet::Stats,
             EthtoolGet::Rules,
+            EthtoolGet::RuleSlots,
             EthtoolGet::RxRings,
             EthtoolGet::HashFields,
             EthtoolGet::QueueCoalesce,

@@ -34,7 +34,7 @@ pub use rings::{RingKind, rings};
 pub use rss::{
     hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits, rss, rss_contexts, rss_ioctl, rx_rings,
 };
-pub use rules::rules;
+pub use rules::{chooses_slots, rules};
 pub use stats::{stat_names, stats};
 pub use values::{
     ChannelKind, Channels, Coalesce, Count, DriverInfo, Feature, FlowAction, FlowRule, FlowSpec, HashFields,

@@ -3,8 +3,9 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Knob, Result, Site, value};
-use crate::journal::Armed;
+use super::ntuple_rule::keep_all_of_driver;
+use super::{Knob, Result, Site, rss_context, value};
+use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{ChannelKind, Channels, channels};
 use rxlab_base::units::Fact;
 use rxlab_path::model::{Model, RxQueue};
@@ -96,7 +97,15 @@ impl Knob for NicChannels {
                 return Err(bad(format!("at least one channel must {what}")));
             }
         }
+        if all != has {
+            self.check_restore(site, value, &[])?;
+        }
         Ok(text(&all))
+    }
+
+    fn check_restore(&self, site: Site<'_>, _value: &str, _kept: &[Displaced]) -> Result {
+        keep_all_of_driver(site)?;
+        rss_context::keep_all_of_driver(site)
     }
 
     fn read(&self, site: Site<'_>) -> Result<String> {
@@ -122,7 +131,7 @@ impl Knob for NicChannels {
 #[cfg(test)]
 mod tests {
     use super::{ChannelKind, EthtoolGet, Knob, NicChannels};
-    use crate::knob::testbed::{self, check, model, path, read, target, write};
+    use crate::knob::testbed::{self, answer, check, model, path, read, target, with_rules, write};
     use rxlab_base::parse::ethtool::{Channels, Count};
     use rxlab_sys::{Host, Query, RecordedHost};
 
@@ -160,6 +169,37 @@ mod tests {
             let says = check(channels, value).expect_err(value);
             assert_eq!(says, format!("invalid value `{value}` for channels: {why}"));
         }
+    }
+
+    /// Composed: no available machine has such a device. bnxt_en deletes rules and contexts before it changes its queues.
+    #[test]
+    fn what_the_driver_deletes_with_its_queues_is_not_lost() {
+        let checked = |host: RecordedHost, driver: Option<&str>, value: &str| {
+            let host = host.with(&path(EthtoolGet::Channels), testbed::channels_answer(&combined()));
+            let (mut model, eth0) = (model(), target("eth0"));
+            model.nics[0].driver = driver.map(str::to_owned);
+            let site = NicChannels.site(&host, &model, &eth0);
+            let checked = NicChannels.check(site, value).map_err(|error| error.to_string());
+            let restored = NicChannels.check_restore(site, value, &[]).map_err(|error| error.to_string());
+            assert!(checked == restored.map(|()| format!("combined {value}")) || value == "2");
+            checked
+        };
+        let bnxt = Some("bnxt_en");
+        let lost = |what: &str| Err(format!("channels eth0: undo could not restore {what}"));
+        let rule = "a flow rule that eth0 has and would lose: remove first, as with `ntuple_rule eth0/rule-7 = none`";
+        assert_eq!(checked(with_rules(true, &[7]), bnxt, "4"), lost(rule));
+        assert_eq!(
+            checked(with_rules(true, &[7]), bnxt, "2").as_deref(),
+            Ok("combined 2"),
+            "nothing is written"
+        );
+        assert_eq!(checked(with_rules(true, &[7]), Some("ice"), "4").as_deref(), Ok("combined 4"));
+        assert_eq!(checked(with_rules(true, &[]), bnxt, "4").as_deref(), Ok("combined 4"));
+        let context = answer(&[(2, &1u32.to_ne_bytes()), (4, &[0; 16])]);
+        let with_context = with_rules(true, &[]).with(&path(EthtoolGet::RssContexts), context);
+        let context =
+            "RSS context 1, which eth0 would lose: remove it first (`ethtool -X eth0 context 1 delete`)";
+        assert_eq!(checked(with_context, bnxt, "4"), lost(context));
     }
 
     #[test]

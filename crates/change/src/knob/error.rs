@@ -121,9 +121,9 @@ pub enum KnobError {
         /// What it has that a new thread has not, such as `CPUs`.
         what: &'static str,
     },
-    /// The kernel would not take the CPUs back, or would replace those of others: nothing is written.
+    /// The kernel or the driver would not take the value back, or would discard others: nothing is written.
     #[error("{knob} {target}: undo could not restore {why}")]
-    UnrestorableAffinity {
+    UnrestorableValue {
         knob: &'static str,
         target: Target,
         /// What would be lost, the reason, and what to do.
@@ -238,7 +238,7 @@ impl KnobError {
             | KnobError::Lacks { .. }
             | KnobError::Unrestorable { .. }
             | KnobError::UnrestorableThread { .. }
-            | KnobError::UnrestorableAffinity { .. }
+            | KnobError::UnrestorableValue { .. }
             | KnobError::NotRecorded { .. }
             | KnobError::Denied { .. }
             | KnobError::Numbers(_)

@@ -2,18 +2,15 @@
 //! in `coalesce`, `offload` and `ring`.
 
 use super::error::Meanings;
-use super::{Knob, KnobError, Result, Site, value};
+use super::{Knob, Result, Site, ntuple_rule, value};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{
     Adaptive, CoalesceParameter, Count, Feature, QueueDelay, RingKind, coalesce, features, queue_coalesce,
-    requested, rings, rules, wanted,
+    requested, rings, wanted,
 };
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
 use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
-
-/// Settings that disappear with the switch of flow rules.
-const RULE: &str = "ntuple_rule";
 
 /// A knob that is a value of ethtool.
 pub(super) struct EthtoolKnob {
@@ -123,28 +120,6 @@ impl EthtoolKnob {
     }
 }
 
-/// Refuses to remove flow rules that no setting names and that are not `kept`.
-fn keeps_rules(site: Site<'_>, kept: &[Displaced]) -> Result {
-    let mut lost = match site.ethtool(EthtoolGet::Rules, site.nic()?, rules) {
-        Ok(rules) => rules,
-        // Some drivers have the switch only for accelerated RFS.
-        Err(KnobError::Unsupported { .. }) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let is_at = |displaced: &Displaced, slot: u32| {
-        displaced.knob == RULE
-            && matches!(displaced.target, Target::Rule { location, .. } if location == slot)
-    };
-    lost.retain(|rule| kept.iter().all(|displaced| !is_at(displaced, rule.location)));
-    let (Some(first), number) = (lost.first(), lost.len()) else { return Ok(()) };
-    let rules = if number == 1 { "a flow rule".to_owned() } else { format!("{number} flow rules") };
-    let (nic, slot) = (site.target, first.location);
-    let why = format!(
-        "{nic} has {rules} that would be removed; remove first: ntuple_rule {nic}/rule-{slot} = none"
-    );
-    Err(site.bad("off", why))
-}
-
 impl Knob for EthtoolKnob {
     fn name(&self) -> &'static str {
         self.name
@@ -220,7 +195,7 @@ impl Knob for EthtoolKnob {
 
     fn check_restore(&self, site: Site<'_>, value: &str, kept: &[Displaced]) -> Result {
         match self.value {
-            Value::FlowRules(_) if !site.switch(value)? => keeps_rules(site, kept),
+            Value::FlowRules(_) if !site.switch(value)? => ntuple_rule::keep_all(site, kept),
             _ => Ok(()),
         }
     }

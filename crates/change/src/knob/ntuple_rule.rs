@@ -3,9 +3,9 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Knob, Result, Site};
-use crate::journal::Armed;
-use rxlab_base::parse::ethtool::{FlowAction, FlowRule, flow_bytes, flow_text, rules};
+use super::{Knob, KnobError, Result, Site};
+use crate::journal::{Armed, Displaced};
+use rxlab_base::parse::ethtool::{FlowAction, FlowRule, chooses_slots, flow_bytes, flow_text, rules};
 use rxlab_path::model::{Model, Nic};
 use rxlab_setting::Target;
 use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
@@ -16,6 +16,7 @@ use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
 /// or none; if two rules match, the lower slot wins.
 pub(super) struct NtupleRule;
 
+const NAME: &str = "ntuple_rule";
 const NONE: &str = "none";
 const LACKS: &str = "the driver does not support flow rules, or they are off (ntuple)";
 
@@ -24,7 +25,10 @@ const CONFLICT: &str = "another rule conflicts: the same rule in another slot, o
                         this driver does not replace (remove it first: = none)";
 
 const MEANINGS: Meanings = &[
-    (Errno::INVAL, "the device cannot match this, or has no such slot or queue"),
+    (
+        Errno::INVAL,
+        "the device cannot match this, has no such slot or queue, or chooses the slots of rules itself",
+    ),
     (Errno::NOSPC, NO_SLOT),
     (Errno::FBIG, NO_SLOT),
     (Errno::EXIST, CONFLICT),
@@ -57,9 +61,52 @@ fn text(rule: Option<&FlowRule>) -> String {
     rule.map_or_else(|| NONE.to_owned(), flow_text)
 }
 
+/// Refuses to go on if a rule would be removed that no setting names and that is not `kept`.
+pub(super) fn keep_all(site: Site<'_>, kept: &[Displaced]) -> Result {
+    let mut lost = match site.ethtool(EthtoolGet::Rules, site.nic()?, rules) {
+        Ok(rules) => rules,
+        // Some drivers have the switch only for accelerated RFS.
+        Err(KnobError::Unsupported { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let is_at = |displaced: &Displaced, slot: u32| {
+        displaced.knob == NAME
+            && matches!(displaced.target, Target::Rule { location, .. } if location == slot)
+    };
+    lost.retain(|rule| kept.iter().all(|displaced| !is_at(displaced, rule.location)));
+    let Some(first) = lost.first() else { return Ok(()) };
+    let rules = if lost.len() == 1 { "a flow rule".to_owned() } else { format!("{} flow rules", lost.len()) };
+    let (nic, slot) = (site.target, first.location);
+    // One that rxlab removes comes back with undo.
+    let by = if chooses(site)? {
+        format!("`ethtool -N {nic} delete {slot}`")
+    } else {
+        format!("`ntuple_rule {nic}/rule-{slot} = none`")
+    };
+    Err(site.unrestorable(format!("{rules} that {nic} has and would lose: remove first, as with {by}")))
+}
+
+/// Refuses to go on if the driver would delete rules with the change: see [`rxlab_path::drivers::Driver::deletes_rules`].
+pub(super) fn keep_all_of_driver(site: Site<'_>) -> Result {
+    if site.nic()?.driver_facts().deletes_rules { keep_all(site, &[]) } else { Ok(()) }
+}
+
+/// True if the driver may choose the slot of each rule itself: none can be put back into its own.
+fn chooses(site: Site<'_>) -> Result<bool> {
+    let nic = match site.target {
+        Target::Rule { nic, .. } => site.known_nic(nic)?,
+        _ => site.nic()?,
+    };
+    match site.ethtool(EthtoolGet::RuleSlots, nic, chooses_slots) {
+        // Only a recording lacks it: what answers with the rules has asked for their number.
+        Err(KnobError::Unsupported { .. }) => Ok(false),
+        chooses => chooses,
+    }
+}
+
 impl Knob for NtupleRule {
     fn name(&self) -> &'static str {
-        "ntuple_rule"
+        NAME
     }
 
     /// Existing rules; others can be created.
@@ -77,14 +124,23 @@ impl Knob for NtupleRule {
         if now != NONE && flow_bytes(location, &now).is_err() {
             return Err(site.bad(value, format!("the current rule, {now}, could not be restored")));
         }
-        if value == NONE {
-            return Ok(NONE.to_owned());
+        let checked = if value == NONE {
+            NONE.to_owned()
+        } else {
+            let (_, rule) = encode(site, location, value)?;
+            if let FlowAction::Queue(queue) = rule.action {
+                site.check_queues(nic, value, &[queue])?;
+            }
+            flow_text(&rule)
+        };
+        if now != NONE && !self.same(&checked, &now) && chooses(site)? {
+            return Err(site.unrestorable(format!(
+                "the current rule, {now}: the driver may choose the slot of each new rule itself (RX_CLS_LOC_SPECIAL). \
+                 Change it with `ethtool -N {}`",
+                nic.name
+            )));
         }
-        let (_, rule) = encode(site, location, value)?;
-        if let FlowAction::Queue(queue) = rule.action {
-            site.check_queues(nic, value, &[queue])?;
-        }
-        Ok(flow_text(&rule))
+        Ok(checked)
     }
 
     fn read(&self, site: Site<'_>) -> Result<String> {
@@ -169,6 +225,25 @@ mod tests {
         let full = refusing(host(), "grxclsrlall/eth0", Cause::Errno(28));
         let error = write(&NtupleRule, &full, "eth0/rule-3", "tcp4 action 1");
         assert!(error.expect_err("full").to_string().contains("no room for another rule"));
+    }
+
+    /// Composed, as bnxt_en, sfc and mv88e6xxx answer: they take a rule only without a slot. Undo could not put it back.
+    #[test]
+    fn a_rule_in_a_slot_that_the_driver_chose_stays() {
+        let mut slots = vec![0; 192];
+        slots[8..16].copy_from_slice(&0x8000_0400u64.to_ne_bytes());
+        let host = host().with(&path(EthtoolGet::RuleSlots), one_message(&slots));
+        let now = "udp4 dst-port 53 action 1";
+        for value in ["none", "udp4 dst-port 53 action 0"] {
+            let error = refusal(&NtupleRule, &host, "eth0/rule-7", value);
+            let expected = format!(
+                "ntuple_rule eth0/rule-7: undo could not restore the current rule, {now}: the driver may choose the slot of \
+                 each new rule itself (RX_CLS_LOC_SPECIAL). Change it with `ethtool -N eth0`"
+            );
+            assert_eq!(error, expected);
+        }
+        assert_eq!(check(&NtupleRule, &host, "eth0/rule-7", now).as_deref(), Ok(now), "nothing is written");
+        assert_eq!(check(&NtupleRule, &host, "eth0/rule-3", now).as_deref(), Ok(now), "it can be removed");
     }
 
     #[test]

@@ -136,8 +136,7 @@ mod tests {
         let with = host().with(&path(EthtoolGet::Rules), rules);
         let error = refusal(&NTUPLE, &with, "eth0", "off");
         assert!(
-            error
-                .ends_with("a flow rule that would be removed; remove first: ntuple_rule eth0/rule-7 = none"),
+            error.ends_with("and would lose: remove first, as with `ntuple_rule eth0/rule-7 = none`"),
             "{error}"
         );
         assert_eq!(check(&NTUPLE, &with, "eth0", "on").as_deref(), Ok("on"));

@@ -5,8 +5,9 @@ pub(super) mod form;
 use rustix::io::Errno;
 
 use super::error::Meanings;
+use super::ntuple_rule::keep_all_of_driver;
 use super::{Knob, KnobError, Result, Site, value};
-use crate::journal::Armed;
+use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{Rss, rss, rss_ioctl, rx_rings};
 use rxlab_path::model::{Model, Nic};
 use rxlab_setting::Target;
@@ -93,11 +94,20 @@ impl Knob for RssTable {
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
         let nic = site.nic()?;
         let (_, now) = shown(site, nic)?;
-        if value == DEFAULT {
-            return Ok(value.to_owned());
+        let rings = rings(site, nic)?;
+        let checked = if value == DEFAULT {
+            value.to_owned()
+        } else {
+            form::text(&table_of(site, nic, value, now.table.len())?, Some(rings))
+        };
+        if checked != form::text(&now.table, Some(rings)) {
+            keep_all_of_driver(site)?;
         }
-        let table = table_of(site, nic, value, now.table.len())?;
-        Ok(form::text(&table, Some(rings(site, nic)?)))
+        Ok(checked)
+    }
+
+    fn check_restore(&self, site: Site<'_>, _value: &str, _kept: &[Displaced]) -> Result {
+        keep_all_of_driver(site)
     }
 
     fn read(&self, site: Site<'_>) -> Result<String> {

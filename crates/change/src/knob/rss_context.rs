@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use super::error::Meanings;
 use super::rss::{NO_TABLE, entries, form, shown, table_of};
-use super::{Knob, Result, Site};
+use super::{Knob, KnobError, Result, Site};
 use crate::journal::Armed;
 use rxlab_base::parse::ethtool::{Rss, rss_contexts};
 use rxlab_path::model::{Model, Nic};
@@ -45,6 +45,26 @@ fn size(site: Site<'_>, nic: &Nic) -> Result<usize> {
     Ok(rss.table.len())
 }
 
+/// Refuses to go on if the driver would delete contexts with the change: see [`rxlab_path::drivers::Driver::deletes_rules`].
+pub(super) fn keep_all_of_driver(site: Site<'_>) -> Result {
+    let nic = site.nic()?;
+    if !nic.driver_facts().deletes_rules {
+        return Ok(());
+    }
+    match site.ethtool(EthtoolGet::RssContexts, nic, rss_contexts) {
+        Ok(contexts) => contexts.first().map_or(Ok(()), |rss| {
+            let (nic, id) = (&nic.name, rss.context);
+            let delete = format!("`ethtool -X {nic} context {id} delete`");
+            Err(site.unrestorable(format!(
+                "RSS context {id}, which {nic} would lose: remove it first ({delete})"
+            )))
+        }),
+        // No contexts, or a kernel before 6.12, which lists none.
+        Err(KnobError::Unsupported { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 impl Knob for RssContext {
     fn name(&self) -> &'static str {
         "rss_context"
@@ -59,8 +79,15 @@ impl Knob for RssContext {
     }
 
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
-        let (nic, _) = find(site)?;
-        contexts(site, nic)?;
+        let (nic, id) = find(site)?;
+        let is_there = contexts(site, nic)?.iter().any(|rss| rss.context == id);
+        if value == NONE && is_there {
+            return Err(site.unrestorable(format!(
+                "its hash key, function and fields, which the driver chooses for a new context: remove it with \
+                 `ethtool -X {} context {id} delete`",
+                nic.name
+            )));
+        }
         if value == NONE {
             return Ok(NONE.to_owned());
         }
@@ -127,11 +154,26 @@ mod tests {
             ("weights 1,3", "equal 2")
         );
         for at in ["eth0/context-2", "eth0/context-2"] {
-            set(at, "none");
+            write(&RssContext, &host, at, "none").expect("written");
         }
+        set("eth0/context-2", "none");
         assert_eq!(
             (read("eth0/context-1").as_str(), read("eth0/context-2").as_str()),
             ("weights 1,3", "none")
+        );
+    }
+
+    /// Undo made it again with another key and function.
+    #[test]
+    fn a_context_is_not_removed() {
+        let error = refusal(&RssContext, &host(), "eth0/context-1", "none");
+        let expected = "rss_context eth0/context-1: undo could not restore its hash key, function and fields, which the driver \
+                        chooses for a new context: remove it with `ethtool -X eth0 context 1 delete`";
+        assert_eq!(error, expected);
+        assert_eq!(
+            check(&RssContext, &host(), "eth0/context-2", "none").as_deref(),
+            Ok("none"),
+            "there is none"
         );
     }
 

@@ -5,8 +5,9 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
+use super::ntuple_rule::keep_all_of_driver;
 use super::{Knob, KnobError, Result, Site, rss, value};
-use crate::journal::Armed;
+use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits};
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
@@ -102,24 +103,37 @@ impl Knob for RssHashKnob {
 
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
         let (_, now) = self.shown(site)?;
-        match self.part {
+        let checked = match self.part {
             Part::Key => {
                 let is_hex = value.bytes().all(|digit| digit.is_ascii_hexdigit());
                 if !is_hex || value.len() != now.len() {
                     let why = format!("the key of {} has {} hexadecimal digits", site.target, now.len());
                     return Err(site.bad(value, why));
                 }
-                Ok(value.to_ascii_lowercase())
+                value.to_ascii_lowercase()
             }
             Part::Fields(_) => {
                 let fields = hash_letters_of(value);
                 let letters = fields.and_then(hash_letters_of_bits);
-                letters.ok_or_else(|| site.bad(value, "expected letters of sdfnmvter, such as sdfn, or none"))
+                letters
+                    .ok_or_else(|| site.bad(value, "expected letters of sdfnmvter, such as sdfn, or none"))?
             }
             Part::Symmetry if value == "off" || TRANSFORMS.iter().any(|(word, ..)| *word == value) => {
-                Ok(value.to_owned())
+                value.to_owned()
             }
-            Part::Symmetry => Err(site.bad(value, "expected off, xor or or-xor")),
+            Part::Symmetry => return Err(site.bad(value, "expected off, xor or or-xor")),
+        };
+        if checked != now {
+            self.check_restore(site, value, &[])?;
+        }
+        Ok(checked)
+    }
+
+    fn check_restore(&self, site: Site<'_>, _value: &str, _kept: &[Displaced]) -> Result {
+        match self.part {
+            // Set by the function of the driver that sets the table.
+            Part::Key | Part::Symmetry => keep_all_of_driver(site),
+            Part::Fields(_) => Ok(()),
         }
     }
 
@@ -156,9 +170,11 @@ impl Knob for RssHashKnob {
 mod tests {
     use super::{RSS_FIELDS_TCP6, RSS_FIELDS_UDP4, RSS_KEY, RSS_SYMMETRIC};
     use crate::knob::Knob;
-    use crate::knob::testbed::{answer, check, path, read, refusal, refusing, write};
+    use crate::knob::testbed::{
+        answer, check, model, path, read, refusal, refusing, target, with_rules, write,
+    };
     use rxlab_base::parse::one_message;
-    use rxlab_sys::{Cause, EthtoolGet, RecordedHost};
+    use rxlab_sys::{Cause, EthtoolGet, Host, RecordedHost};
 
     /// A table of two entries, a key of four bytes, and UDP over IPv4 hashed by addresses.
     fn host(get: EthtoolGet) -> RecordedHost {
@@ -211,6 +227,43 @@ mod tests {
         assert!(error.ends_with("expected letters of sdfnmvter, such as sdfn, or none"), "{error}");
         let error = read(&RSS_FIELDS_TCP6, &host, eth0).expect_err("not reported").to_string();
         assert_eq!(error, "eth0 has no rss_fields_tcp6: the driver does not report such packets");
+    }
+
+    /// Composed: bnxt_en deletes rules with a new key or table, and keeps them with other fields.
+    #[test]
+    fn rules_that_the_driver_deletes_are_not_lost() {
+        let of_rules = with_rules(true, &[7]).read(&path(EthtoolGet::Rules)).expect("there");
+        let host = host(EthtoolGet::Rss).with(&path(EthtoolGet::Rules), of_rules);
+        let (mut model, eth0) = (model(), target("eth0"));
+        let mut rings = vec![0; 192];
+        rings[8] = 2;
+        let host = host.with(&path(EthtoolGet::RxRings), one_message(&rings));
+        model.nics[0].driver = Some("bnxt_en".to_owned());
+        let table = crate::knob::find("rss").expect("a knob");
+        let all: [(&dyn Knob, &str, &str, bool); 6] = [
+            (&RSS_KEY, "00aabbcc", "6d5a01ff", true),
+            (&RSS_SYMMETRIC, "xor", "off", true),
+            (table, "equal 1", "default", true),
+            (&RSS_FIELDS_UDP4, "sdfn", "sd", false),
+            (&RSS_FIELDS_UDP4, "sd", "sd", false),
+            (table, "default", "default", false),
+        ];
+        for (knob, value, now, deletes) in all {
+            let site = knob.site(&host, &model, &eth0);
+            assert_eq!(knob.check(site, now).as_deref(), Ok(now), "nothing is written");
+            let checked = [knob.check(site, value).map(drop), knob.check_restore(site, value, &[])];
+            for result in checked.into_iter().take(if value == now { 1 } else { 2 }) {
+                let expected = format!(
+                    "{} eth0: undo could not restore a flow rule that eth0 has and would lose: remove first, as with \
+                     `ntuple_rule eth0/rule-7 = none`",
+                    knob.name()
+                );
+                assert_eq!(
+                    result.map_err(|error| error.to_string()),
+                    if deletes { Err(expected) } else { Ok(()) }
+                );
+            }
+        }
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl Site<'_> {
 
     /// The error for a value that undo could not restore.
     pub(super) fn unrestorable(self, why: String) -> KnobError {
-        KnobError::UnrestorableAffinity { knob: self.knob, target: self.target.clone(), why }
+        KnobError::UnrestorableValue { knob: self.knob, target: self.target.clone(), why }
     }
 
     /// An error unless system calls have the process numbers of `/proc`.

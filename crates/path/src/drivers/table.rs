@@ -566,9 +566,10 @@ pub static DRIVERS: &[Driver] = &[
             ("[0]: rx_ucast_bytes", BYTES),
         ],
         has_arfs: true,
+        deletes_rules: true,
         sources: &[
-            "ethernet/broadcom/bnxt/bnxt.c: bnxt_setup_msix, bnxt_rx_flow_steer",
-            "ethernet/broadcom/bnxt/bnxt_ethtool.c: bnxt_get_strings",
+            "ethernet/broadcom/bnxt/bnxt.c: bnxt_setup_msix, bnxt_rx_flow_steer, bnxt_clear_usr_fltrs, bnxt_clear_rss_ctxs",
+            "ethernet/broadcom/bnxt/bnxt_ethtool.c: bnxt_get_strings, bnxt_set_channels, bnxt_set_rxfh",
         ],
         ..UNKNOWN
     },

@@ -23,6 +23,16 @@ pub fn rules(answer: &[u8]) -> Result<Vec<FlowRule>, WireError> {
     messages(answer)?.into_iter().map(rule).collect()
 }
 
+/// True if a driver takes special locations for new rules (`RX_CLS_LOC_SPECIAL` of `ETHTOOL_GRXCLSRLCNT`): some of these choose
+/// each slot themselves, and refuse any that is named.
+pub fn chooses_slots(answer: &[u8]) -> Result<bool, WireError> {
+    const SLOTS: usize = 8;
+    const SPECIAL: u64 = 0x8000_0000;
+    let all = messages(answer)?;
+    let rxnfc = all.first().copied().unwrap_or_default();
+    Ok(field(rxnfc, SLOTS).map(u64::from_ne_bytes)? & SPECIAL != 0)
+}
+
 /// The answer with `rule` at a location, replacing any rule there; `None` removes it.
 pub fn with_rule(answer: &[u8], location: u32, rule: Option<&[u8]>) -> Result<Vec<u8>, WireError> {
     let mut all = Vec::new();
@@ -67,7 +77,7 @@ fn action(cookie: u64, context: Option<u32>) -> FlowAction {
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{CONTEXT, COOKIE, FLOW_RSS, LOCATION, SPEC, rules};
+    use super::{CONTEXT, COOKIE, FLOW_RSS, LOCATION, SPEC, chooses_slots, rules};
     use crate::parse::ethtool::{FlowAction, FlowRule};
     use crate::parse::one_message;
 
@@ -82,6 +92,18 @@ mod tests {
         rxnfc[LOCATION..LOCATION + 4].copy_from_slice(&1023u32.to_ne_bytes());
         rxnfc[CONTEXT..CONTEXT + 4].copy_from_slice(&3u32.to_ne_bytes());
         rules(&one_message(&rxnfc))
+    }
+
+    /// Composed, as bnxt_en answers: 1,024 slots, with and without the flag.
+    #[test]
+    fn a_driver_may_choose_the_slots() {
+        let slots = |slots: u64| {
+            let mut rxnfc = [0u8; 192];
+            rxnfc[8..16].copy_from_slice(&slots.to_ne_bytes());
+            chooses_slots(&one_message(&rxnfc))
+        };
+        assert_eq!((slots(1024), slots(0x8000_0400)), (Ok(false), Ok(true)));
+        assert!(chooses_slots(&[]).is_err() && chooses_slots(&one_message(&[0; 4])).is_err());
     }
 
     #[test]
