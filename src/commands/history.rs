@@ -81,9 +81,7 @@ fn in_words(standing: &Standing) -> String {
         Standing::Ended(Ending::Empty) => "changed nothing".to_owned(),
         Standing::Ended(Ending::PutBack) => "reverted".to_owned(),
         Standing::Ended(Ending::NotConfirmed) => "reverted, not confirmed".to_owned(),
-        Standing::Ended(Ending::PutBackInPart) => {
-            "reverted in part, the rest had been changed since".to_owned()
-        }
+        Standing::Ended(Ending::PutBackInPart) => "reverted in part, the rest was left".to_owned(),
         Standing::Ended(Ending::GivenUp) => "given up, values left as they were".to_owned(),
         Standing::Ended(Ending::Rebooted) => "ended by a reboot".to_owned(),
         Standing::Unreadable(why) => format!("unreadable: {why}"),

@@ -191,8 +191,18 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
         Outcome::Drift { live, fresh: true } => {
             format!("left alone: it is {live}, which the kernel gives a new queue, and was {original} before")
         }
-        Outcome::RestoredInPart { restored, left } => {
-            format!("restored in part: {}; left alone, changed since: {}", parts(restored), parts(left))
+        Outcome::RestoredInPart { restored, left, inherited } => {
+            let mut text = match (&restored[..], &left[..]) {
+                ([], []) => format!("back to {original}"),
+                _ => format!("restored in part: {}", parts(restored)),
+            };
+            if !left.is_empty() {
+                text += &format!("; left alone, changed since: {}", parts(left));
+            }
+            if !inherited.is_empty() {
+                text += &format!("; started by it since, and not set back: {}", parts(inherited));
+            }
+            text
         }
         Outcome::Deferred => {
             format!("the queue does not exist now; another `rxlab undo` sets {original} once it does")

@@ -36,9 +36,12 @@ pub mod testbed;
 mod value;
 mod xps;
 
-pub(crate) use affinity::{directory as group_directory, directory_and_path as group_directory_and_path};
+pub(crate) use affinity::{
+    directory as group_directory, directory_and_path as group_directory_and_path, has_napi_thread,
+};
 pub use error::{KnobError, Result};
 pub(crate) use napi_threads::check_threads;
+pub(crate) use priority::napi_thread;
 pub use registry::{KNOBS, find};
 pub use site::Site;
 
@@ -146,6 +149,18 @@ pub trait Knob: Sync {
     /// that rxlab found or set. `None` if the value has no parts, or if they are not those of `original`.
     fn parts(&self, _site: Site<'_>, _original: &str, _ours: &[String], _live: &str) -> Option<Parts> {
         None
+    }
+
+    /// What the target has started since `since_ns` (nanoseconds since boot), and has one of the values `ours` from it that
+    /// are not its `original`: no undo of the target changes that.
+    fn inherited(
+        &self,
+        _site: Site<'_>,
+        _original: &str,
+        _ours: &[String],
+        _since_ns: u64,
+    ) -> Result<Vec<Part>> {
+        Ok(Vec::new())
     }
 
     /// The CPUs that a value names; `None` if values are not lists of CPUs.

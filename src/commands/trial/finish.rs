@@ -94,7 +94,7 @@ pub(crate) fn put_back<Record>(outcome: &Outcome<Record>) -> Result {
         journal::Outcome::Drift { live, .. } => {
             Some(format!("{} (expected {}, found {live})", undo::subject(undone), undone.wanted))
         }
-        journal::Outcome::RestoredInPart { left, .. } => {
+        journal::Outcome::RestoredInPart { left, inherited, .. } if inherited.is_empty() => {
             Some(format!("{} ({})", undo::subject(undone), report::status::parts(left)))
         }
         _ => None,

@@ -15,7 +15,7 @@ pub enum Ending {
     PutBack,
     /// It had a deadline and was not confirmed; every value was restored.
     NotConfirmed,
-    /// A value changed by another program was left alone.
+    /// A value changed by another program was left alone, or processes that a process has started still have it.
     PutBackInPart,
     /// `rxlab undo --forget` left its values as they were.
     GivenUp,

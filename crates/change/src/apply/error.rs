@@ -34,10 +34,11 @@ pub enum ApplyError {
         "{target} is interrupt {irq}, which transaction {id} has set as {other}: set {other} instead, or undo {id} first"
     )]
     OtherName { target: Box<Target>, other: Box<Target>, irq: IrqId, id: String },
-    /// An open transaction has set the CPUs of a target by which this one gets or loses CPUs as well: no order of undoing both
-    /// would restore them.
-    #[error("affinity {target}: {other}, which transaction {id} has set, {why}: undo {id} first")]
-    OtherCpus {
+    /// An open transaction has set a target by which this one gets its value as well: no order of undoing both would restore
+    /// it.
+    #[error("{knob} {target}: {other}, which transaction {id} has set, {why}: undo {id} first")]
+    OtherTarget {
+        knob: &'static str,
         target: Box<Target>,
         other: Box<Target>,
         /// What the other one is to it.
@@ -160,7 +161,7 @@ impl ApplyError {
             | ApplyError::OtherDevice { .. }
             | ApplyError::Pending { .. }
             | ApplyError::OtherName { .. }
-            | ApplyError::OtherCpus { .. }
+            | ApplyError::OtherTarget { .. }
             | ApplyError::ChangedMeanwhile { .. }
             | ApplyError::Unreadable { .. }
             | ApplyError::OtherJournal { .. } => Kind::Changed,

@@ -2,18 +2,37 @@
 //! own name: a value set by two names would not come back.
 //!
 //! An interrupt may be that of several queues. The CPUs of a process are those of its control groups too: what a process has in a
-//! group that was set is not its own, and does not come back with it. And a process has a number in each PID namespace.
+//! group that was set is not its own, and does not come back with it. And a process has a number in each PID namespace. One NAPI may
+//! poll several queues, and its thread may be in a control group.
 
 use super::ApplyError;
 use super::backwards::{in_one_namespace, is_back};
 use super::check::{knob_of, process_of};
 use super::groups::groups_of_process;
 use crate::journal::{History, Object, Touched};
+use crate::knob::{Knob, KnobError, has_napi_thread, napi_thread};
+use rxlab_base::units::Direction;
 use rxlab_path::model::Model;
 use rxlab_setting::{Setting, Target, common_interrupt};
 use rxlab_sys::{Host, HostError};
 
-const KNOBS: [&str; 2] = ["irq_affinity", "affinity"];
+const INTERRUPT: &str = "irq_affinity";
+const PROCESS: &str = "affinity";
+const THREAD: &str = "napi_affinity";
+
+/// Values of the NAPI that polls a queue.
+const OF_NAPI: [&str; 6] = [
+    THREAD,
+    "napi_priority",
+    "queue_threaded",
+    "queue_defer_hard_irqs",
+    "queue_gro_flush_timeout",
+    "irq_suspend_timeout",
+];
+
+fn has_other_names(knob: &str) -> bool {
+    [INTERRUPT, PROCESS].contains(&knob) || OF_NAPI.contains(&knob)
+}
 
 /// Open transactions that have set such values, by their ids.
 #[derive(Default)]
@@ -26,7 +45,7 @@ impl OtherNames {
     /// Those of some transactions, without `own`.
     pub(super) fn of(transactions: Vec<(String, History)>, own: Option<&String>) -> Self {
         let counts = |(id, history): &(String, History)| {
-            own != Some(id) && history.touched().iter().any(|touched| KNOBS.contains(&&*touched.knob))
+            own != Some(id) && history.touched().iter().any(|touched| has_other_names(&touched.knob))
         };
         Self(transactions.into_iter().filter(counts).collect())
     }
@@ -40,8 +59,17 @@ impl OtherNames {
         object: &Object,
     ) -> Result<(), ApplyError> {
         match &*setting.knob {
-            "irq_affinity" => self.refuse_interrupt(own, model, setting),
-            "affinity" => self.refuse_process(own, (host, model), &setting.target, object),
+            INTERRUPT => self.refuse_interrupt(own, model, setting),
+            PROCESS => self.refuse_process(own, (host, model), &setting.target, object),
+            name if OF_NAPI.contains(&name) => {
+                let knob = knob_of(name)?;
+                self.refuse_napi(own, model, (knob, &setting.target), object)?;
+                if name == THREAD {
+                    self.refuse_thread(own, (host, model), knob, &setting.target)
+                } else {
+                    Ok(())
+                }
+            }
             _ => Ok(()),
         }
     }
@@ -80,23 +108,95 @@ impl OtherNames {
         target: &Target,
         object: &Object,
     ) -> Result<(), ApplyError> {
-        let site = knob_of("affinity")?.site(host, model, target);
+        let knob = knob_of(PROCESS)?;
+        let site = knob.site(host, model, target);
         // What this transaction has set has to go back.
-        if own.1.touched().iter().any(|t| t.is_of("affinity", target, object)) {
+        if own.1.touched().iter().any(|t| t.is_of(PROCESS, target, object)) {
             return Ok(());
         }
-        for (id, touched) in self.all(own, "affinity") {
+        let why =
+            |other: &Touched| shared(host, (target, object), other).map_err(|error| site.unreadable(&error));
+        self.refuse_by((own, PROCESS), (knob, target), why)?;
+        if object.group.is_none() {
+            return Ok(());
+        }
+        // The thread of a queue in another network namespace cannot be told from here.
+        let why = |_: &Touched| Ok(has_napi_thread(site)?.then_some("may be polled by a thread in it"));
+        self.refuse_by((own, THREAD), (knob, target), why)
+    }
+
+    /// Refuses a value of a NAPI that is set by another queue which it polls.
+    fn refuse_napi(
+        &self,
+        own: Own<'_>,
+        model: &Model,
+        (knob, target): (&'static dyn Knob, &Target),
+        object: &Object,
+    ) -> Result<(), ApplyError> {
+        let is_it = |t: &Touched| t.is_of(knob.name(), target, object);
+        if own.1.touched().iter().any(is_it) {
+            return Ok(());
+        }
+        let napi = napi_of(model, target, target);
+        let why = |other: &Touched| {
+            let is_one = napi.is_some() && napi_of(model, target, &other.target) == napi;
+            let is_other = !is_it(other) && other.object().is_same(object);
+            Ok((is_one && is_other).then_some("is polled by the same NAPI"))
+        };
+        self.refuse_by((own, knob.name()), (knob, target), why)
+    }
+
+    /// Refuses CPUs of the thread of a queue that are set by the thread's number, which earlier versions did, or by its control
+    /// group.
+    fn refuse_thread(
+        &self,
+        own: Own<'_>,
+        (host, model): (&dyn Host, &Model),
+        knob: &'static dyn Knob,
+        target: &Target,
+    ) -> Result<(), ApplyError> {
+        let site = knob.site(host, model, target);
+        let thread = Target::Process(napi_thread(site)?);
+        let unreadable = |error: HostError| site.unreadable(&error);
+        let device = process_of(host, &thread).map_err(unreadable)?;
+        let object = Object { device, ..Object::default() };
+        let why = |other: &Touched| {
+            let is_it = matches!(other.target, Target::Process(_)) && other.object().is_same(&object);
+            if is_it {
+                Ok(Some("is its thread"))
+            } else {
+                shared(host, (&thread, &object), other).map_err(unreadable)
+            }
+        };
+        self.refuse_by((own, PROCESS), (knob, target), why)
+    }
+
+    /// Refuses to set a target if `why` says what one is to it that they or `own` have set by the knob `by`.
+    fn refuse_by(
+        &self,
+        (own, by): (Own<'_>, &str),
+        (knob, target): (&'static dyn Knob, &Target),
+        why: impl Fn(&Touched) -> Result<Option<&'static str>, KnobError>,
+    ) -> Result<(), ApplyError> {
+        for (id, touched) in self.all(own, by) {
             for other in touched {
-                let shared =
-                    shared(host, (target, object), &other).map_err(|error| site.unreadable(&error))?;
-                if let Some(why) = shared {
+                if let Some(why) = why(&other)? {
+                    let (knob, id) = (knob.name(), id.to_owned());
                     let (target, other) = (Box::new(target.clone()), Box::new(other.target));
-                    return Err(ApplyError::OtherCpus { target, other, why, id: id.to_owned() });
+                    return Err(ApplyError::OtherTarget { knob, target, other, why, id });
                 }
             }
         }
         Ok(())
     }
+}
+
+/// The NAPI that polls a receive queue with the number of `queue`, of the interface of `target`.
+fn napi_of(model: &Model, target: &Target, queue: &Target) -> Option<u32> {
+    let Target::Queue { queue, .. } = queue else { return None };
+    let nic = model.nic(target.nic()?).filter(|_| queue.direction == Direction::Rx)?;
+    let queue = nic.rx.iter().find(|rx| rx.index == queue.index)?;
+    queue.napi.as_ref().map(|napi| napi.id)
 }
 
 /// How the CPUs of a target are those of another one that was set, if they are.
@@ -129,6 +229,7 @@ mod tests {
     use crate::apply::ApplyError;
     use crate::journal::{Memory, Store};
     use crate::knob::testbed::model;
+    use rxlab_base::parse::{NapiSetting, attribute, one_message};
     use rxlab_path::model::Model;
     use rxlab_sys::{Cause, Host, HostError, Operation, OtherNumbers, OwnNumbering, RecordedHost};
 
@@ -174,9 +275,13 @@ mod tests {
     }
 
     fn refused(store: &Store, host: &dyn Host, text: &str) -> Option<String> {
-        let set = begin(store, None).set(host, &mut model(), &setting(text));
+        refused_on(store, host, &mut model(), text)
+    }
+
+    fn refused_on(store: &Store, host: &dyn Host, model: &mut Model, text: &str) -> Option<String> {
+        let set = begin(store, None).set(host, model, &setting(text));
         match set {
-            Err(error @ ApplyError::OtherCpus { .. }) => Some(error.to_string()),
+            Err(error @ ApplyError::OtherTarget { .. }) => Some(error.to_string()),
             set => {
                 set.expect("set");
                 None
@@ -234,6 +339,112 @@ mod tests {
             None,
             "another one of the same namespace"
         );
+    }
+
+    /// The queues of eth0 with one NAPI each, or the first NAPI for both, as ixgbe has with more queues than vectors.
+    fn napis(of_one: bool) -> Model {
+        let mut model = model();
+        if of_one {
+            model.nics[0].rx[1].napi = model.nics[0].rx[0].napi.clone();
+        }
+        model
+    }
+
+    /// Two NAPIs of eth0, of which thread 500 polls the first, in group a/b with process 812.
+    fn polled() -> Grouped {
+        let mut grouped = Grouped::new(7);
+        let napi = |id: u32, pid: u32| {
+            let attributes = [(1, 4), (2, id), (4, pid)]
+                .map(|(kind, value): (u16, u32)| attribute(kind, value.to_ne_bytes()));
+            let values =
+                [NapiSetting::DeferHardIrqs, NapiSetting::IrqSuspendTimeout].map(|value| value.attribute(0));
+            one_message(&[attributes.concat(), values.concat()].concat())
+        };
+        grouped.host = [500, 501].into_iter().fold(grouped.host, |host, pid| {
+            let group = if pid == 500 { "/a/b" } else { "/" };
+            let task = |name: &str| format!("proc/{pid}/task/{pid}/{name}");
+            host.with(&format!("proc/{pid}/comm"), "napi/eth0-8193\n")
+                .with(&format!("proc/{pid}/stat"), format!("{pid} (napi/eth0-8193) S 2 0{}", " 0".repeat(47)))
+                .with(&task("status"), "Name:\tnapi\nCpus_allowed_list:\t0-3\n")
+                .with(&task("cgroup"), format!("3:cpuset:{group}\n0::/\n"))
+        });
+        grouped.host = grouped
+            .host
+            .with("netlink/netdev/napi-get", [napi(8193, 500), napi(8194, 501)].concat())
+            .with(&format!("{CPUSETS}/a/cpuset.effective_cpus"), "0-3\n")
+            .with(&format!("{CPUSETS}/c/cpuset.effective_cpus"), "0-3\n")
+            .with(&format!("{CPUSETS}/a/tasks"), "")
+            .with(&format!("{CPUSETS}/a/b/tasks"), "500\n812\n")
+            .with(&format!("{CPUSETS}/c/tasks"), "501\n")
+            .with("proc/501/comm", "web\n");
+        grouped
+    }
+
+    /// The value of the second name was put back to that of the first.
+    #[test]
+    fn a_napi_is_not_set_by_two_queues() {
+        for (knob, value, other) in [
+            ("napi_affinity", "1", "2"),
+            ("napi_priority", "nice:1", "nice:2"),
+            ("queue_defer_hard_irqs", "2", "3"),
+            ("irq_suspend_timeout", "20", "30"),
+        ] {
+            let (store, host) = (Store::new(Memory::default()), polled());
+            let id = set(&store, &host, &[&format!("{knob} eth0/rx-0 = {value}")]);
+            let second = format!("{knob} eth0/rx-1 = {other}");
+            let by = |id: &str| {
+                format!(
+                    "{knob} eth0/rx-1: eth0/rx-0, which transaction {id} has set, is polled by the same NAPI: undo {id} first"
+                )
+            };
+            assert_eq!(refused_on(&store, &host, &mut napis(true), &second), Some(by(&id)));
+            let again = format!("{knob} eth0/rx-0 = {other}");
+            assert_eq!(refused_on(&store, &host, &mut napis(true), &again), None, "by its own name");
+        }
+        let (store, host) = (Store::new(Memory::default()), polled());
+        set(&store, &host, &["queue_defer_hard_irqs eth0/rx-0 = 2"]);
+        assert_eq!(refused_on(&store, &host, &mut napis(false), "queue_defer_hard_irqs eth0/rx-1 = 3"), None);
+        assert_eq!(refused_on(&store, &host, &mut napis(true), "irq_suspend_timeout eth0/rx-1 = 3"), None);
+    }
+
+    /// The thread kept the CPUs that one of the two had set.
+    #[test]
+    fn the_thread_of_a_napi_and_its_group_are_not_both_set() {
+        for (first, second, why) in [
+            (
+                "napi_affinity eth0/rx-0 = 0-2",
+                "affinity cgroup:/a = 1",
+                Some("may be polled by a thread in it"),
+            ),
+            ("napi_affinity eth0/rx-0 = 0-2", "affinity cgroup:/c = 1", None),
+            ("napi_affinity eth0/rx-0 = 0-2", "affinity pid:812 = 1", None),
+            ("affinity cgroup:/a = 0-2", "napi_affinity eth0/rx-0 = 1", Some("is its control group")),
+            ("affinity cgroup:/c = 0-2", "napi_affinity eth0/rx-0 = 1", None),
+        ] {
+            let (store, host) = (Store::new(Memory::default()), polled());
+            let id = set(&store, &host, &[first]);
+            let named = |text: &str| text.split(" = ").next().unwrap_or_default().to_owned();
+            let other = named(first).split(' ').next_back().unwrap_or_default().to_owned();
+            let expected = why.map(|why| {
+                format!("{}: {other}, which transaction {id} has set, {why}: undo {id} first", named(second))
+            });
+            let mut model = model();
+            model.identity.kernel = "6.18.0".to_owned();
+            assert_eq!(refused_on(&store, &host, &mut model, second), expected, "{first}, {second}");
+        }
+    }
+
+    /// Earlier versions took the number of a thread.
+    #[test]
+    fn the_thread_of_a_napi_is_not_set_by_its_number_as_well() {
+        let (store, host) = (Store::new(Memory::default()), polled());
+        host.host.write("proc/500/comm", b"web\n").expect("written");
+        let id = set(&store, &host, &["affinity pid:500 = 1"]);
+        host.host.write("proc/500/comm", b"napi/eth0-8193\n").expect("written");
+        let expected = format!(
+            "napi_affinity eth0/rx-0: pid:500, which transaction {id} has set, is its thread: undo {id} first"
+        );
+        assert_eq!(refused(&store, &host, "napi_affinity eth0/rx-0 = 2"), Some(expected));
     }
 
     /// Both queues of the test machine on one interrupt.

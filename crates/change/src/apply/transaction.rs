@@ -146,6 +146,7 @@ impl Transaction {
             what: info.what,
             seen: info.seen,
             deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
+            began: Some(now_ns),
         };
         let continued = info.continues.and_then(|again| again.continued(&transactions, &begin.what));
         let continued = continued.map(str::to_owned);

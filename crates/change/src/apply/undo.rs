@@ -191,7 +191,33 @@ fn is_unknown_group(host: &dyn Host, touched: &Touched) -> bool {
     is_group && touched.group.is_none() && host.namespace().is_some()
 }
 
+/// Puts a value back, and looks who else has it from the target.
 fn put_back(
+    journal: &mut Journal,
+    host: &dyn Host,
+    model: &mut Cow<'_, Model>,
+    touched: &Touched,
+    target: &Target,
+    options: UndoOptions,
+) -> Outcome {
+    let outcome = put_back_own(journal, host, model, touched, target, options);
+    let (restored, left) = match &outcome {
+        Outcome::Unchanged | Outcome::Restored => Default::default(),
+        Outcome::RestoredInPart { restored, left, .. } => (restored.clone(), left.clone()),
+        _ => return outcome,
+    };
+    let began = journal.history().begin().and_then(|begin| begin.began);
+    let (Some(knob), Some(began)) = (knob::find(&touched.knob), began) else { return outcome };
+    match knob.inherited(knob.site(host, model, target), &touched.original, &touched.ours, began) {
+        Ok(inherited) if inherited.is_empty() => outcome,
+        Ok(inherited) => Outcome::RestoredInPart { restored, left, inherited },
+        Err(error) => {
+            Outcome::Failed { why: format!("the processes that it has started are unknown: {error}") }
+        }
+    }
+}
+
+fn put_back_own(
     journal: &mut Journal,
     host: &dyn Host,
     model: &mut Cow<'_, Model>,
@@ -371,7 +397,7 @@ fn put_back_parts(
         if ours.is_empty() {
             return match foreign.is_empty() {
                 true => Outcome::Restored,
-                false => Outcome::RestoredInPart { restored, left: foreign },
+                false => Outcome::RestoredInPart { restored, left: foreign, inherited: Vec::new() },
             };
         }
         match knob.write(site, &value, armed).and_then(|()| knob.read(site)) {

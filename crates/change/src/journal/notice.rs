@@ -117,7 +117,7 @@ mod tests {
         let restored = || value(Outcome::Restored, false);
         assert_eq!(notice(true, vec![restored()]), (true, "was reverted".into()));
         assert_eq!(notice(true, vec![drift()]), (false, "was not reverted: 1 value left".into()));
-        let part = value(Outcome::RestoredInPart { restored: vec![], left: vec![] }, true);
+        let part = value(Outcome::RestoredInPart { restored: vec![], left: vec![], inherited: vec![] }, true);
         assert_eq!(notice(true, vec![part]), (false, "was reverted in part: 1 of 1 value left".into()));
         let mixed = vec![restored(), drift()];
         assert_eq!(notice(true, mixed), (false, "was reverted in part: 1 of 2 values left".into()));

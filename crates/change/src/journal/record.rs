@@ -103,6 +103,10 @@ pub struct Begin {
     /// Receive work before the transaction; `None` if the plan does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
+    /// Nanoseconds since boot (see [`rxlab_sys::boottime_ns`]) at which it began: tells processes that a process has started
+    /// since from older ones. `None` in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<u64>,
 }
 
 /// Receive work before a change, as sampled for its plan: for comparison with a later sample.
@@ -140,6 +144,7 @@ impl Begin {
             what: String::new(),
             deadline: None,
             seen: None,
+            began: None,
         }
     }
 }
@@ -314,12 +319,16 @@ pub enum Outcome {
         fresh: bool,
     },
     /// The value has parts, such as the threads of a process: those that still had our value have the original
-    /// again, and those that another program changed since were left alone.
+    /// again, and those that another program changed since were left alone. Or all of it is back, and others still have our
+    /// value from it.
     RestoredInPart {
-        /// Parts that went back, each with its original value.
+        /// Parts that went back, each with its original value; none if the whole value did.
         restored: Vec<Part>,
         /// Parts that were left alone, each with its current value.
         left: Vec<Part>,
+        /// Processes that the target has started since, each with the value of ours that it began with and still has.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        inherited: Vec<Part>,
     },
     /// The device, process or thread no longer exists, nor does its value. For a device this is
     /// proven: every network namespace was searched for it.

@@ -1,14 +1,16 @@
 //! `affinity`: the CPUs that a process, a control group or a systemd unit may run on.
 
 mod cpuset;
+mod heirs;
 mod lists;
 mod members;
 mod threads;
 
 pub(crate) use cpuset::{directory, directory_and_path};
+pub(crate) use members::has_napi_thread;
 
 use super::{Knob, Parts, Result, Site};
-use crate::journal::Armed;
+use crate::journal::{Armed, Part};
 pub(super) use lists::ALL;
 use lists::Lists;
 use rxlab_path::model::{Model, Process};
@@ -48,9 +50,9 @@ impl Knob for Affinity {
             if cpus.is_empty() { Err(site.bad(value, EXPECTED)) } else { Ok(cpus) }
         };
         match (site.target, value) {
-            (Target::Process(pid), ALL) => threads::check(site, *pid, ALL).map(|()| ALL.to_owned()),
             (Target::Process(pid), _) => {
-                let value = threads::text(site, &list()?)?;
+                threads::check_kind(site, *pid)?;
+                let value = if value == ALL { ALL.to_owned() } else { threads::text(site, &list()?)? };
                 threads::check(site, *pid, &value).map(|()| value)
             }
             (Target::Cgroup(_) | Target::Unit(_), _) => {
@@ -110,6 +112,17 @@ impl Knob for Affinity {
     fn parts(&self, _site: Site<'_>, original: &str, ours: &[String], live: &str) -> Option<Parts> {
         let ours: Vec<Lists> = ours.iter().filter_map(|value| Lists::parse(value)).collect();
         Lists::parse(live)?.parts(&Lists::parse(original)?, &ours.iter().collect::<Vec<_>>())
+    }
+
+    fn inherited(&self, site: Site<'_>, original: &str, ours: &[String], since_ns: u64) -> Result<Vec<Part>> {
+        match (site.target, Lists::parse(original)) {
+            (Target::Process(pid), Some(original)) => {
+                let ours: Vec<Lists> = ours.iter().filter_map(|value| Lists::parse(value)).collect();
+                heirs::find(site, *pid, (&original, &ours), since_ns)
+            }
+            // A group gives its list to processes that are in it, whoever started them.
+            _ => Ok(Vec::new()),
+        }
     }
 
     fn remark(&self, site: Site<'_>, value: &str) -> Option<String> {

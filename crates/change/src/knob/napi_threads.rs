@@ -8,7 +8,7 @@ use super::{KnobError, Result, Site};
 use rxlab_base::parse::{self, NetdevNapi, Scheduling, ThreadAttributes};
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::Nic;
-use rxlab_sys::{Cause, Query};
+use rxlab_sys::{Cause, HostError, Query};
 
 /// What a new thread has from the one that creates all threads of the kernel, and what no knob sets.
 struct Inherited {
@@ -37,7 +37,7 @@ pub(crate) fn check_threads(site: Site<'_>, nic: &Nic) -> Result {
         return if is_threaded { Err(unseen()) } else { Ok(()) };
     }
     let new = inherited(site, KTHREADD)?;
-    let may_schedule = may_schedule(site)?;
+    let cannot_schedule = cannot_schedule(site)?;
     let threads = named(site)?;
     let is_own = |pid: u32, name: &str| is_of(site, nic, listed.as_deref(), pid, name);
     let is_by_another_name = is_threaded
@@ -51,8 +51,7 @@ pub(crate) fn check_threads(site: Site<'_>, nic: &Nic) -> Result {
             continue;
         }
         let lost = match lost(site, pid)? {
-            Some(_) if is_saved && may_schedule => None,
-            Some(_) if is_saved => Some("CPUs and scheduling without CAP_SYS_NICE"),
+            Some(_) if is_saved => cannot_schedule,
             lost => lost,
         };
         if let Some(what) = lost.map_or_else(|| not_inherited(site, pid, &new), |what| Ok(Some(what)))? {
@@ -70,14 +69,26 @@ pub(crate) fn check_threads(site: Site<'_>, nic: &Nic) -> Result {
     Ok(())
 }
 
-/// False if this process lacks CAP_SYS_NICE, which CPUs and scheduling of the kernel's threads need (`cap_safe_nice`).
-fn may_schedule(site: Site<'_>) -> Result<bool> {
+/// Why this process may not set CPUs and scheduling of the kernel's threads: that takes CAP_SYS_NICE in the initial user
+/// namespace (`sched_setaffinity` of kernel/sched/syscalls.c, `cap_safe_nice`). The capabilities of a process say nothing about
+/// any namespace but its own.
+fn cannot_schedule(site: Site<'_>) -> Result<Option<&'static str>> {
+    /// `PROC_USER_INIT_INO` of include/linux/proc_ns.h.
+    const INITIAL: &str = "user:[4026531837]";
     const CAP_SYS_NICE: u32 = 23;
-    match site.host.read_text("proc/self/status") {
-        Ok(text) => Ok(parse::capabilities(&text).is_none_or(|own| own >> CAP_SYS_NICE & 1 == 1)),
-        Err(error) if error.cause == Cause::Missing => Ok(true),
-        Err(error) => Err(site.unreadable(&error)),
+    let absent = |error: HostError| match error.cause {
+        // A kernel without user namespaces, or a recording.
+        Cause::Missing => Ok(None),
+        _ => Err(site.unreadable(&error)),
+    };
+    let namespace = site.host.link("proc/self/ns/user").map_or_else(absent, |found| Ok(Some(found)))?;
+    if namespace.is_some_and(|namespace| namespace != INITIAL) {
+        return Ok(Some("CPUs and scheduling from another user namespace than the first"));
     }
+    let status = site.host.read_text("proc/self/status").map_or_else(absent, |found| Ok(Some(found)))?;
+    let own = status.and_then(|status| parse::capabilities(&status));
+    let may = own.is_none_or(|own| own >> CAP_SYS_NICE & 1 == 1);
+    Ok((!may).then_some("CPUs and scheduling without CAP_SYS_NICE"))
 }
 
 /// True if the NAPIs of an interface, as a whole, have threads.
@@ -289,8 +300,13 @@ mod tests {
         let expected = "threaded eth0 would end the thread napi/eth0-8193 (process 500), and rxlab could not restore its \
                         CPUs and scheduling without CAP_SYS_NICE; set the default first";
         assert_eq!(check(&restricted), Err(expected.to_owned()));
-        let allowed = host().with("proc/self/status", "Name:\trxlab\nCapEff:\t000001ffffffffff\n");
-        assert_eq!(check(&allowed), Ok(()));
+        let allowed = || host().with("proc/self/status", "Name:\trxlab\nCapEff:\t000001ffffffffff\n");
+        assert_eq!(check(&allowed()), Ok(()));
+        let user = |inode: u32| allowed().with_link("proc/self/ns/user", &format!("user:[{inode}]"));
+        assert_eq!(check(&user(4_026_531_837)), Ok(()));
+        let expected = "threaded eth0 would end the thread napi/eth0-8193 (process 500), and rxlab could not restore its \
+                        CPUs and scheduling from another user namespace than the first; set the default first";
+        assert_eq!(check(&user(4_026_532_500)), Err(expected.to_owned()));
         let realtime =
             add(host(), (500, 2, "napi/eth0-8193"), &Scheduling { policy: 1, priority: 5, nice: 0 });
         assert_eq!(check(&attributes(realtime, 500, 0, 0)), Ok(()), "its slice is not shown");

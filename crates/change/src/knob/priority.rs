@@ -65,7 +65,7 @@ impl Priority {
 }
 
 /// The number of the thread that polls the queue of a site.
-pub(super) fn napi_thread(site: Site<'_>) -> Result<u32> {
+pub(crate) fn napi_thread(site: Site<'_>) -> Result<u32> {
     let Some(pid) = queue_napi::napi(site)?.pid else {
         let nic = site.target.nic().map(|nic| format!(" {nic}")).unwrap_or_default();
         return Err(site.not_there(format!("its NAPI has no thread; `threaded{nic} = on` creates one")));

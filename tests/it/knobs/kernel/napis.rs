@@ -12,7 +12,7 @@ use rxlab_sys::{Action, Host};
 
 use super::Bench;
 use crate::lab::{host_in, inside, range};
-use crate::process::{Ended, one_line, rxlab};
+use crate::process::{Ended, Running, one_line, rxlab};
 use crate::require;
 use crate::settings::setting;
 
@@ -295,6 +295,114 @@ fn a_thread_in_a_control_group_is_not_ended() {
     for error in refused(&bench) {
         let expected = format!("(process {pid}), and rxlab could not restore its control groups");
         assert!(error.contains(&expected), "{error}");
+    }
+}
+
+/// A control group of version 1 for the CPUs of a thread of the kernel.
+struct CpuGroup(Group);
+
+impl CpuGroup {
+    /// `None` if no group can be made.
+    fn with(pid: u32) -> Option<Self> {
+        let directory =
+            Path::new("/sys/fs/cgroup/cpuset").join(format!("rxlab-test-{}-napi", std::process::id()));
+        fs::create_dir(&directory).ok()?;
+        let group = Self(Group { directory, pid });
+        for (file, value) in
+            [("cpuset.cpus", "0-1"), ("cpuset.mems", "0"), ("cgroup.procs", &pid.to_string())]
+        {
+            fs::write(group.0.directory.join(file), value).ok()?;
+        }
+        Some(group)
+    }
+}
+
+/// CPUs of the thread outlived it: `threaded = off` saved what rxlab had set by its number, and undo gave that to the next one.
+#[test]
+fn the_thread_of_a_napi_has_no_other_name() {
+    let Some((range, bench)) = with_napis() else { return };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let pid = thread_of(&bench, 0);
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let list = || fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let before = list();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    let there = |setting: &str| run(&["--netns", &netns, "apply", "-y", "--setting", setting]);
+    let here = |setting: &str| run(&["apply", "-y", "--setting", setting]);
+    let by_number = format!("affinity pid:{pid} = 0");
+    let text = one_line(&there(&by_number).exits(3));
+    assert!(text.contains("which ends with the NAPI"), "{text}");
+    assert!(text.contains("use `napi_affinity srv0/rx-0`"), "{text}");
+    here(&by_number).exits(3);
+    assert_eq!(
+        list().lines().find(|line| line.starts_with("Cpus_allowed:")),
+        before.lines().find(|line| line.starts_with("Cpus_allowed:"))
+    );
+    let Some(group) = CpuGroup::with(pid) else {
+        println!("skipped: no control group of version 1 takes threads of the kernel");
+        return;
+    };
+    let name = group.0.directory.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
+    let cpus = || rxlab_base::parse::allowed_cpus(&list()).expect("whole").to_string();
+    let (thread, of_group) = ("napi_affinity srv0/rx-0 = 0", format!("affinity cgroup:/{name} = 1"));
+    there(thread).exits(0);
+    let text = one_line(&here(&of_group).exits(4));
+    assert!(
+        text.contains("srv0/rx-0, which transaction") && text.contains("may be polled by a thread in it"),
+        "{text}"
+    );
+    run(&["undo"]).exits(0);
+    assert_eq!(cpus(), "0-1");
+    here(&of_group).exits(0);
+    let text = one_line(&there(thread).exits(4));
+    assert!(
+        text.contains(&format!("cgroup:/{name}, which transaction")) && text.contains("is its control group"),
+        "{text}"
+    );
+    run(&["undo"]).exits(0);
+    assert_eq!(cpus(), "0-1");
+}
+
+/// In a user namespace, root has no capability over the kernel's threads: those that the host's root had pinned were ended, and no
+/// undo set the CPUs of the next ones.
+#[test]
+fn threads_that_another_user_namespace_has_pinned_are_not_ended() {
+    if !require::netns() || !require::root() || !require::ethtool() {
+        return;
+    }
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let script = "mount -t sysfs none /sys && ip link add rxluns0 numrxqueues 2 numtxqueues 2 type veth peer name rxluns1 \
+                  numrxqueues 2 numtxqueues 2 && ip link set rxluns0 up && ip link set rxluns1 up && ethtool -K rxluns0 gro on && \
+                  echo 1 >/sys/class/net/rxluns0/threaded && echo ready && read line";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "--mount", "sh", "-c", script]);
+    let mut inside = Running::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+    let lines = inside.lines();
+    if lines.recv_timeout(std::time::Duration::from_secs(20)).is_err() {
+        println!("skipped: no user namespace with a threaded veth can be made");
+        return;
+    }
+    let is_its = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("napi/rxluns0-"))
+    };
+    let all = || -> Vec<u32> {
+        let entries = fs::read_dir("/proc").expect("listed").filter_map(Result::ok);
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_its).collect()
+    };
+    let threads = all();
+    assert_eq!(threads.len(), 2);
+    for pid in &threads {
+        Command::new("taskset").args(["-p", "-c", "1", &pid.to_string()]).said().exits(0);
+    }
+    let target = inside.pid().as_raw_nonzero().to_string();
+    for setting in ["threaded rxluns0 = off", "gro rxluns0 = off", "channels rxluns0 = rx 1 tx 1"] {
+        let own = rxlab(state.path(), &["apply", "-y", "--setting", setting]);
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &target, "-U", "-n", "-m", "--preserve-credentials"]);
+        command.arg(own.get_program()).args(own.get_args()).stdin(Stdio::null());
+        let text = one_line(&command.said().exits(3));
+        assert!(text.contains("CPUs and scheduling from another user namespace than the first"), "{text}");
+        assert_eq!(all(), threads, "{setting}");
     }
 }
 

@@ -171,6 +171,53 @@ fn a_number_that_was_used_again_is_another_thread() {
     process.kill().and_then(|()| process.wait()).expect("it runs");
 }
 
+/// Starts a process for each line on the standard input, and prints its number.
+const STARTS: &str = "import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    print(child, flush=True)
+";
+
+/// A reload of a server starts its workers: undo and guard said that all was back, and the workers kept what rxlab had set.
+#[test]
+fn processes_that_were_started_since_are_named() {
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new("python3");
+    command.args(["-c", STARTS]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = Running::spawn(&mut command);
+    let (pid, mut input, lines) = (process.pid().as_raw_nonzero(), process.stdin(), process.lines());
+    let mut start = || -> u32 {
+        writeln!(input, "start").expect("it reads");
+        lines.recv().expect("a line").trim().parse().expect("a number")
+    };
+    let list = |pid: u32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        rxlab_base::parse::allowed_cpus(&text).expect("whole").to_string()
+    };
+    let run = |args: &[&str]| rxlab(state.path(), args).said();
+    let before = list(pid.get().unsigned_abs());
+    let apply = ["apply", "-y", "--setting", &format!("affinity pid:{pid} = 0")];
+    let older = start();
+    run(&apply).exits(0);
+    let younger = start();
+    let text = one_line(&run(&["undo"]).exits(4));
+    let named = format!("back to all; started by it since, and not set back: process {younger} = 0");
+    assert!(text.contains(&named), "{text}");
+    let lists = [pid.get().unsigned_abs(), older, younger].map(list);
+    assert_eq!(lists, [before.clone(), before, "0".to_owned()]);
+    run(&["status"]).says(0, "nothing is applied");
+    run(&[&apply[..], &["--confirm", "1s"]].concat()).exits(0);
+    let youngest = start();
+    wait_for("the guard", || rxlab(state.path(), &["status"]).said().1.contains("reverted in part"));
+    for child in [older, younger, youngest] {
+        let child = rustix::process::Pid::from_raw(child.cast_signed()).expect("a number");
+        let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
+    }
+}
+
 /// A process with one thread, through the program itself.
 #[test]
 fn a_process_is_moved_by_the_program() {

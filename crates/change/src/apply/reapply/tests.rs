@@ -140,7 +140,10 @@ fn a_strangers_interrupt_that_comes_back_is_left_alone() {
     bench.write(IRQS[1], "20");
     let part = |number: u32, value: &str| Part { part: format!("interrupt {number}"), value: value.into() };
     let (restored, left) = (vec![part(25, "0")], vec![part(26, "5")]);
-    assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::RestoredInPart { restored, left });
+    assert_eq!(
+        bench.undo(&id).outcomes[0].outcome,
+        Outcome::RestoredInPart { restored, left, inherited: Vec::new() }
+    );
 }
 
 #[test]
@@ -208,7 +211,7 @@ fn rules_from_before_do_not_keep_their_switch_on() {
     transaction.keep().expect("kept");
     bench.host = with_rules(true, &[7, 9]);
     assert!(
-        matches!(bench.reapply(&id, &bench.host), Reapply::Failed { why } if why.ends_with("rule-9 = none"))
+        matches!(bench.reapply(&id, &bench.host), Reapply::Failed { why } if why.ends_with("rule-9 = none`"))
     );
     bench.host = with_rules(true, &[7]);
     let (history, newer) = bench.open(&id);

@@ -77,13 +77,56 @@ fn threads_that_others_moved_stay_and_the_rest_goes_back() {
     assert_eq!(live(&host), Live::Drifted { value: "4@812,814-815;2@813".into(), changed: changed.clone() });
     let undo = undone(&store, &id, &host, &model());
     let restored = vec![part("threads 812,814-815", "0-1")];
-    assert_eq!(outcomes(&undo), [Outcome::RestoredInPart { restored, left: changed }]);
+    assert_eq!(outcomes(&undo), [Outcome::RestoredInPart { restored, left: changed, inherited: Vec::new() }]);
     assert!(undo.closed && !undo.is_clean() && !undo.has_failed());
     let lists = [812, 813, 814, 815].map(|tid| host.read_text(&task(tid)).expect("there"));
     assert_eq!(
         lists.map(|text| text.lines().nth(1).expect("a list")[19..].to_owned()),
         ["0-1", "2", "0-1", "0-1"]
     );
+}
+
+/// A server starts its workers again after it was set. Undo said that all is back, and they kept what rxlab had set.
+#[test]
+fn processes_that_began_with_our_value_are_named() {
+    let status = |list: &str| format!("Name:\tweb\nCpus_allowed_list:\t{list}\n");
+    let process = |host: RecordedHost, (pid, parent, start, list): (u32, u32, u64, &str)| {
+        let stat = format!("{pid} (web) S {parent}{} {start} 0", " 0".repeat(17));
+        host.with(&format!("proc/{pid}/stat"), stat)
+            .with(&format!("proc/{pid}/task/{pid}/status"), status(list))
+    };
+    let later = u64::MAX / 1_000_000_000;
+    let main = || process(RecordedHost::new(), (812, 1, 5137, "0-1"));
+    let (_state, store) = Store::scratch();
+    let host = main();
+    let id = set(&store, &host, &["affinity pid:812 = 4"]);
+    let host = [
+        (820, 812, 5140, "4"),
+        (821, 812, later, "4"),
+        (822, 821, later, "4"),
+        (823, 812, later, "0"),
+        (824, 1, later, "4"),
+        (825, 812, later, "0-1"),
+    ]
+    .into_iter()
+    .fold(host, process);
+    let undo = undone(&store, &id, &host, &model());
+    let part = |pid: u32| Part { part: format!("process {pid}"), value: "4".into() };
+    let expected =
+        Outcome::RestoredInPart { restored: vec![], left: vec![], inherited: vec![part(821), part(822)] };
+    assert_eq!(outcomes(&undo), [expected]);
+    assert!(undo.closed && !undo.is_clean() && !undo.has_failed());
+    let list = |pid: u32| host.read_text(&format!("proc/{pid}/task/{pid}/status")).expect("there");
+    assert_eq!([812, 821].map(list), [status("0-1"), status("4")]);
+    // A process that cannot be read may be one.
+    let host = process(main(), (821, 812, later, "4"));
+    let id = set(&store, &host, &["affinity pid:812 = 4"]);
+    let failing = host.with_failure("proc/821/stat", Cause::Errno(5));
+    let undo = undone(&store, &id, &failing, &model());
+    assert!(
+        matches!(&outcomes(&undo)[..], [Outcome::Failed { why }] if why.starts_with("the processes that it has started"))
+    );
+    assert!(!undo.closed);
 }
 
 #[test]
@@ -97,7 +140,7 @@ fn interrupts_that_others_moved_stay_and_the_rest_goes_back() {
     let undo = undone(&store, &id, &host, &model());
     let part = |number: u32, value: &str| Part { part: format!("interrupt {number}"), value: value.into() };
     let (restored, left) = (vec![part(25, "0")], vec![part(26, "5")]);
-    assert_eq!(outcomes(&undo), [Outcome::RestoredInPart { restored, left }]);
+    assert_eq!(outcomes(&undo), [Outcome::RestoredInPart { restored, left, inherited: Vec::new() }]);
     assert_eq!(IRQS.map(|irq| host.read_text(irq).expect("there").trim().to_owned()), ["1", "20"]);
     let id = set(&store, &forced, &["irq_affinity eth0/rx-1 = 4"]);
     forced.write(IRQS[1], b"02\n").expect("written");
@@ -225,8 +268,8 @@ fn foreign_rules_are_not_thrown_away() {
     let id = set(&store, &with_rules(false, &[7]), &["ntuple eth0 = on"]);
     let host = with_rules(true, &[7, 9]);
     let undo = undone(&store, &id, &host, &model());
-    let why = "invalid value `off` for ntuple: eth0 has a flow rule that would be removed; remove first: \
-               ntuple_rule eth0/rule-9 = none";
+    let why = "ntuple eth0: undo could not restore a flow rule that eth0 has and would lose: remove first, as with \
+               `ntuple_rule eth0/rule-9 = none`";
     assert_eq!(outcomes(&undo), [Outcome::Failed { why: why.into() }]);
     assert!(!undo.closed && !undo.is_clean());
     let knob = crate::knob::find("ntuple").expect("a knob");

@@ -132,7 +132,7 @@ pub(super) fn write(site: Site<'_>, value: &str, armed: &Armed) -> Result {
     members::pin_again(site, pinned, value)
 }
 
-fn directory_of(file: &str) -> &str {
+pub(super) fn directory_of(file: &str) -> &str {
     file.strip_suffix(FILE).unwrap_or(file).trim_end_matches('/')
 }
 

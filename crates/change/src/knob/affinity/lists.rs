@@ -98,7 +98,12 @@ impl Lists {
         self.groups.iter().any(|(_, runs)| runs.iter().any(|run| run.has(thread)))
     }
 
-    fn has(&self, list: &str) -> bool {
+    /// Its lists, without the threads that have them.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().map(|(list, _)| list.as_str()).filter(|list| *list != KEEP)
+    }
+
+    pub(super) fn has(&self, list: &str) -> bool {
         self.groups.iter().any(|(known, _)| known == list)
     }
 

@@ -81,6 +81,18 @@ pub(super) fn pin_again(site: Site<'_>, pinned: Vec<Pinned>, value: &str) -> Res
     Ok(())
 }
 
+/// True if the control group of a site, or one below it, may have the thread of a NAPI.
+pub(crate) fn has_napi_thread(site: Site<'_>) -> Result<bool> {
+    let file = super::cpuset::file(site)?;
+    for tid in tree(site, super::cpuset::directory_of(&file))?.into_iter().flat_map(|(_, tids)| tids) {
+        // 0 is a thread of another PID namespace.
+        if tid == 0 || threads::is_of_napi(site, tid)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Groups with their threads: the one in `directory`, and those below.
 fn tree(site: Site<'_>, directory: &str) -> Result<Vec<(String, Vec<u32>)>> {
     let mut groups = Vec::new();

@@ -65,6 +65,40 @@ fn each_thread_goes_and_goes_back() {
     assert_eq!(read(&host, "pid:812").as_ref(), Ok(&before));
 }
 
+/// Its CPUs outlived the thread: undo found another one, to which rxlab itself had given them.
+#[test]
+fn a_thread_that_ends_with_its_napi_or_follows_its_interrupt_is_refused() {
+    let of = |pid: u32, parent: u32, name: &str| {
+        let stat = format!("{pid} ({name}) S {parent} 0{}", " 0".repeat(47));
+        RecordedHost::new()
+            .with(&format!("proc/{pid}/task/{pid}/status"), status("0-15"))
+            .with(&format!("proc/{pid}/comm"), format!("{name}\n"))
+            .with(&format!("proc/{pid}/stat"), stat)
+    };
+    let lost = "undo could not restore the CPUs of a NAPI's thread, which ends with the NAPI (`threaded`, `gro`, `channels`, a \
+                link that goes down and up): ";
+    let follows = "undo could not restore the CPUs of an interrupt's thread, which the kernel moves with the interrupt: use \
+                   `irq_affinity`";
+    let tunnel = "`napi_affinity NIC/rx-N` is for that of a receive queue, which it restores; the NAPIs of a tunnel have no queue";
+    for (pid, name, why) in [
+        (501, "napi/eth0-8194", format!("{lost}use `napi_affinity eth0/rx-1`, which it restores")),
+        (700, "napi/vxlan0-0", format!("{lost}{tunnel}")),
+        (701, "irq/24-eth0", follows.to_owned()),
+    ] {
+        let at = format!("pid:{pid}");
+        for value in ["1", "all"] {
+            let refused = checked(&of(pid, 2, name), "6.18.0", &at, value);
+            assert_eq!(refused, Err(format!("affinity {at}: {why}")), "{name}");
+        }
+        assert_eq!(
+            checked(&of(pid, 1, name), "6.18.0", &at, "1").as_deref(),
+            Ok("1"),
+            "a process of that name"
+        );
+        assert_eq!(checked(&of(pid, 2, "kswapd0"), "6.18.0", &at, "1").as_deref(), Ok("1"), "it stays");
+    }
+}
+
 /// One number, two threads: the list of the one that has ended is not for the other.
 #[test]
 fn a_thread_that_took_over_a_number_goes_where_the_main_one_goes() {

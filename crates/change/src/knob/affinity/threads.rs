@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use super::DENIED;
 use super::lists::{ALL, KEEP, Lists, Thread};
 use crate::knob::error::Meanings;
+use crate::knob::priority::is_kernel_thread;
 use crate::knob::{KnobError, Result, Site};
 use rxlab_base::number::cpus_text;
 use rxlab_base::parse;
@@ -29,6 +30,41 @@ pub(super) fn read(site: Site<'_>, pid: u32) -> Result<Lists> {
         threads.extend(cpus(site, pid, tid)?.map(|list| (Thread { tid, start }, list)));
     }
     if threads.is_empty() { Err(gone(site)) } else { Ok(Lists::from_threads(&threads)) }
+}
+
+/// Threads of the kernel whose CPUs end or change with something that has a knob of its own: the beginnings of their names.
+const NAPI: &str = "napi/";
+const IRQ: &str = "irq/";
+
+/// True for the thread of a NAPI.
+pub(super) fn is_of_napi(site: Site<'_>, tid: u32) -> Result<bool> {
+    is_kernel_thread(site, tid, |name| name.starts_with(NAPI))
+}
+
+/// Refuses a thread of the kernel that ends with its NAPI or follows its interrupt: undo would not find it, or would find what
+/// the kernel has made of its CPUs.
+pub(super) fn check_kind(site: Site<'_>, pid: u32) -> Result {
+    if is_of_napi(site, pid)? {
+        let nics = site.model.nics.iter();
+        let mut queues = nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+        let own = queues.find(|(_, queue)| queue.napi.as_ref().is_some_and(|napi| napi.thread == Some(pid)));
+        let instead = match own {
+            Some((nic, queue)) => format!("use `napi_affinity {}/rx-{}`, which it restores", nic.name, queue.index),
+            None => "`napi_affinity NIC/rx-N` is for that of a receive queue, which it restores; the NAPIs of a tunnel have \
+                     no queue"
+                .to_owned(),
+        };
+        return Err(site.unrestorable(format!(
+            "the CPUs of a NAPI's thread, which ends with the NAPI (`threaded`, `gro`, `channels`, a link that goes down and \
+             up): {instead}"
+        )));
+    }
+    if is_kernel_thread(site, pid, |name| name.starts_with(IRQ))? {
+        return Err(site.unrestorable(
+            "the CPUs of an interrupt's thread, which the kernel moves with the interrupt: use `irq_affinity`".to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses a canonical value if a thread would lose CPUs that are offline.

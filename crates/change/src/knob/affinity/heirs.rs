@@ -1,0 +1,81 @@
+//! Processes that a process has started since it was set. Each began with the CPUs of the thread that started it, and is none
+//! that the journal has an original value of: undo names those that still have ours.
+
+use std::collections::BTreeMap;
+
+use super::lists::Lists;
+use super::threads;
+use crate::journal::Part;
+use crate::knob::{KnobError, Result, Site};
+use rxlab_base::parse;
+use rxlab_sys::Cause;
+
+struct Relative {
+    parent: u32,
+    /// Nanoseconds since boot.
+    start_ns: u64,
+}
+
+/// Processes with a list of `ours` that descend from `pid` and started at `since_ns` or later. One whose parent has ended is
+/// not known to descend from it, and one that a thread with an `original` list of that value may have started is not counted. Nor
+/// is this process, which a shell that was set may have started, and which ends.
+pub(super) fn find(
+    site: Site<'_>,
+    pid: u32,
+    (original, ours): (&Lists, &[Lists]),
+    since_ns: u64,
+) -> Result<Vec<Part>> {
+    let lists: Vec<&str> = ours.iter().flat_map(Lists::texts).filter(|list| !original.has(list)).collect();
+    if lists.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = relatives(site)?;
+    let mut heirs = Vec::new();
+    for (heir, relative) in &all {
+        let is_left = *heir != pid && *heir != std::process::id();
+        if !is_left || relative.start_ns < since_ns || !descends(&all, *heir, pid) {
+            continue;
+        }
+        let now = match threads::read(site, *heir) {
+            Err(KnobError::NotThere { .. }) => continue,
+            now => now?,
+        };
+        if let Some(list) = lists.iter().find(|list| now.has(list)) {
+            heirs.push(Part { part: format!("process {heir}"), value: (*list).to_owned() });
+        }
+    }
+    Ok(heirs)
+}
+
+/// Every process that is shown.
+fn relatives(site: Site<'_>) -> Result<BTreeMap<u32, Relative>> {
+    let names = site.host.list("proc").map_err(|error| site.unreadable(&error))?;
+    let numbering = site.host.numbering().map_err(KnobError::Numbers)?;
+    let mut all = BTreeMap::new();
+    for pid in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
+        let path = format!("proc/{pid}/stat");
+        let stat = match site.host.read_text(&path) {
+            Ok(stat) => stat,
+            // It has ended.
+            Err(error) if error.cause == Cause::Missing => continue,
+            Err(error) => return Err(site.unreadable(&error)),
+        };
+        if parse::has_ended(&stat) {
+            continue;
+        }
+        let broken = |error| KnobError::broken(&path, error, "a stat file");
+        let parent = parse::parent(&stat).map_err(broken)?;
+        let began = parse::process_stat(&stat).map_err(broken)?.began_ticks;
+        let start = numbering.map_or(began, |own| own.start(began));
+        // The end of its tick: it may have started at any time within.
+        let start_ns = start.saturating_add(1).saturating_mul(parse::TICK_NS);
+        all.insert(pid, Relative { parent, start_ns });
+    }
+    Ok(all)
+}
+
+fn descends(all: &BTreeMap<u32, Relative>, heir: u32, from: u32) -> bool {
+    let parent = |pid: &u32| all.get(pid).map(|relative| relative.parent).filter(|parent| parent != pid);
+    // A list that was not read at one moment may have a circle.
+    std::iter::successors(parent(&heir), parent).take(all.len()).any(|ancestor| ancestor == from)
+}
