@@ -15,7 +15,10 @@ pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
     let table = |context: u32, queues: &[u32]| message(&[(2, &context.to_ne_bytes()), (4, &words(queues))]);
     let answers = [
         (EthtoolGet::Channels, answer(&[message(&[(5, &4u32.to_ne_bytes()), (9, &2u32.to_ne_bytes())])])),
-        (EthtoolGet::Features, answer(&[message(&[(2, &bits(&all)), (4, &bits(&on)), (5, &bits(&[]))])])),
+        (
+            EthtoolGet::Features,
+            answer(&[message(&[(2, &bits(&all)), (3, &bits(&on)), (4, &bits(&on)), (5, &bits(&[]))])]),
+        ),
         (EthtoolGet::Rings, answer(&[message(&[(2, &most), (5, &most), (6, &size), (9, &size)])])),
         (
             EthtoolGet::Coalesce,
