@@ -16,7 +16,7 @@ use self::words::OTHER;
 pub(crate) use self::words::{knob, list, other, ours, scheduling, scheduling_of, table, text};
 
 pub(crate) const CPUS: u32 = 4;
-const ALL_CPUS: u64 = (1 << CPUS) - 1;
+pub(crate) const ALL_CPUS: u64 = (1 << CPUS) - 1;
 /// Queues that a device on a bus can have.
 pub(crate) const MAX_QUEUES: u8 = 4;
 

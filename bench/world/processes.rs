@@ -3,7 +3,7 @@
 
 use rxlab_base::units::{CpuId, CpuMask};
 
-use super::kernel::Value;
+use super::kernel::{ALL_CPUS, Value};
 
 /// Threads that a process can have at one time.
 pub(crate) const MAX_THREADS: u8 = 4;
@@ -80,7 +80,8 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn new(inode: u64, name: &str) -> Self {
-        Self { inode, name: name.to_owned(), exists: true, cpus: Value::new(0) }
+        // Without a list it would not get one: this kernel keeps that while the group has processes.
+        Self { inode, name: name.to_owned(), exists: true, cpus: Value::new(ALL_CPUS) }
     }
 }
 

@@ -78,7 +78,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     }),
     ("parse/load_tools", |bytes| with(bytes, parse::load_tool_report)),
     ("parse/locks", |bytes| with(bytes, |text| parse::lock_owners(text, 2))),
-    ("parse/mounts", |bytes| with(bytes, parse::mounts)),
+    ("parse/mounts", |bytes| {
+        with(bytes, parse::mounts);
+        black_box(parse::mounted_namespaces(bytes).is_ok());
+    }),
     ("parse/namespace", |bytes| {
         on(bytes, parse::namespace_id);
         with(bytes, parse::namespace_inode);

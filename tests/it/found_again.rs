@@ -2,6 +2,7 @@
 //! namespace, recreated or out of sight. Each of these once closed the transaction with rxlab's value still set, or
 //! wrote to another interface.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -270,6 +271,38 @@ fn an_interface_in_a_namespace_held_only_by_a_mount() {
     let mut command = world.inside(&world.range.server, script);
     let text = command.env("DIR", world.state.path()).says(0, "rps srv0/rx-0: back to off");
     assert_eq!(text.lines().last(), Some("0"), "{text}");
+}
+
+/// A namespace that is mounted only where other processes see it was once skipped, and its interfaces considered gone.
+#[test]
+fn an_interface_in_a_namespace_of_another_mount_namespace() {
+    let Some(world) = World::new() else { return };
+    require::needs!(root);
+    world.apply("rps srv0/rx-0 = 0-1");
+    let script = "touch \"$DIR/ns\"\n\
+                  unshare --net mount --bind /proc/self/ns/net \"$DIR/ns\"\n\
+                  ip link set srv0 netns \"$DIR/ns\"\n\
+                  nsenter --net=\"$DIR/ns\" mount -t sysfs sysfs /sys\n\
+                  while read -r line; do eval \"$line\"; done";
+    let mut command = world.inside(&world.range.server, script);
+    let mut holder = Running::start(command.env("DIR", world.state.path()).stdin(Stdio::piped()));
+    let (mut input, lines) = (holder.stdin(), holder.lines());
+    let mut run = |line: &str| {
+        writeln!(input, "{line}").expect("it reads");
+        lines.recv().expect("it answers")
+    };
+    // What covers the mount hides what is in it.
+    run("mount -t tmpfs tmpfs \"$DIR\"; echo covered");
+    let text = one_line(&world.rxlab(&["undo"]).exits(5));
+    assert!(
+        text.contains("the namespace mounted on /proc/") && text.contains("/ns is not visible"),
+        "{text}"
+    );
+    assert!(world.has_open());
+    run("umount \"$DIR\"; echo uncovered");
+    world.rxlab(&["undo"]).says(0, "rps srv0/rx-0: back to off");
+    assert_eq!(run("cat /sys/class/net/srv0/queues/rx-0/rps_cpus"), "0");
+    assert!(!world.has_open());
 }
 
 /// A failing disk is remounted read-only. Neither guard nor undo could then take their lock on it.

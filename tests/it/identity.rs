@@ -15,6 +15,7 @@ use rxlab_sys::{Action, Cause, EthtoolGet, Host, LiveHost, Query};
 
 use crate::found_again::{World, mask, set_mask};
 use crate::lab::{host_in, inside};
+use crate::numbering::hiding;
 use crate::process::{Ended, Running, one_line, rxlab, wait_for};
 use crate::require;
 
@@ -323,6 +324,89 @@ fn a_process_and_its_group_are_not_both_set() {
     assert_eq!(group.cpus(), "");
     group.rxlab(&["undo"]).exits(0);
     assert_eq!(group.cpus(), "0-1");
+    // Nor is one given that it would keep with the first process that comes.
+    group.set("\n");
+    group.rxlab(&["apply", "--set", &outer]).says(3, kept);
+    assert_eq!((group.cpus().as_str(), group.open().len()), ("", 0));
+}
+
+/// The same command in a control group namespace whose root is `group`.
+fn grouped(group: &Group, command: &Command) -> Command {
+    let script = "echo $$ > \"$0/cgroup.procs\"; exec unshare --cgroup \"$@\"";
+    let mut grouped = Command::new("sh");
+    grouped.args(["-euc", script]).arg(&group.path).arg(command.get_program()).args(command.get_args());
+    grouped.stdin(Stdio::null());
+    grouped
+}
+
+/// Where procfs hid the process, or a control group namespace named its groups otherwise, both were set, and neither order of
+/// undo restored them. And a group that has the name of another one there was taken for that.
+#[test]
+fn a_process_and_its_group_are_not_both_set_from_another_view() {
+    let (Some(group), Some(outer)) = (Group::new("viewed"), Group::new("viewer")) else { return };
+    let process = Running::silent(Command::new("sleep").arg("300"));
+    let pid = process.pid().as_raw_nonzero().to_string();
+    fs::write(group.path.join("cgroup.procs"), &pid).expect("moved");
+    let (of_process, of_group) =
+        (format!("affinity pid:{pid} = 0"), format!("affinity cgroup:/{} = 1", group.name()));
+    let apply = |set: &str| rxlab(group.state.path(), &["apply", "--set", set]);
+    for (first, second, why) in
+        [(&of_process, &of_group, "is a process in it"), (&of_group, &of_process, "is its control group")]
+    {
+        apply(first).exits(0);
+        grouped(&outer, &apply(second)).says(4, why);
+        grouped(&outer, &rxlab(group.state.path(), &["undo"])).exits(0);
+        grouped(&outer, &apply(first)).exits(0);
+        apply(second).says(4, why);
+        group.rxlab(&["undo"]).exits(0);
+        assert_eq!((group.cpus().as_str(), group.open().len()), ("0-1", 0), "{first}");
+    }
+    apply(&of_process).exits(0);
+    let (code, text) = hiding(&apply(&of_group)).said();
+    if require::have("hidepid", || (code == 77).then(|| text.clone())) {
+        let why =
+            format!("cannot read /proc/{pid}/stat: permission denied (/proc does not show this process");
+        assert!(code == 3 && one_line(&text).contains(&why), "{code}: {text}");
+    }
+    group.rxlab(&["undo"]).exits(0);
+    // The group of the process has the path of the first one there.
+    let inner =
+        Group { path: outer.path.join(group.name()), state: tempfile::tempdir().expect("a directory") };
+    inner.make("0-1");
+    fs::write(inner.path.join("cgroup.procs"), &pid).expect("moved");
+    apply(&of_group).exits(0);
+    grouped(&outer, &apply(&of_process)).exits(0);
+    for _ in 0..2 {
+        group.rxlab(&["undo"]).exits(0);
+    }
+    assert_eq!((group.cpus().as_str(), group.open().len()), ("0-1", 0));
+    drop(process);
+    drop(inner);
+}
+
+/// In a user namespace, the kernel says of every group outside of the mounted part that there is none.
+#[test]
+fn a_group_that_a_user_namespace_does_not_reach_is_not_gone() {
+    let (Some(group), Some(other)) = (Group::new("outside"), Group::new("mounted")) else { return };
+    let missing = || {
+        let (code, text) = Command::new("unshare").args(["--user", "--map-root-user", "true"]).said();
+        (code != 0).then_some(text)
+    };
+    if !require::have("user_namespaces", missing) {
+        return;
+    }
+    group.apply(&format!("/{}", group.name()), "0");
+    let undo = rxlab(group.state.path(), &["undo"]);
+    let script = "mount --bind \"$0\" /sys/fs/cgroup/cpuset\n\
+                  exec unshare --user --map-root-user --mount \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-euc", script]).arg(&other.path);
+    command.arg(undo.get_program()).args(undo.get_args()).stdin(Stdio::null());
+    let text = one_line(&command.exits(5));
+    assert!(text.contains("its control group is not at its path, and only root"), "{text}");
+    assert_eq!((group.cpus().as_str(), group.open().len()), ("0", 1));
+    group.rxlab(&["undo"]).exits(0);
+    assert_eq!((group.cpus().as_str(), group.open().len()), ("0-1", 0));
 }
 
 /// A list was once written after the look for the group's directory, in which another one may take its path.
@@ -462,7 +546,7 @@ fn a_proc_without_this_process_is_named() {
     let mut command = world.inside(&world.range.client, script);
     command.env("SERVER", server.path()).env("NETNS", netns.path());
     let text = one_line(&command.said().exits(3));
-    assert!(text.contains("/proc does not have this process"), "{text}");
+    assert!(text.contains("/proc does not show this process"), "{text}");
     assert_eq!(mask(server, "srv0", 0), "0");
 }
 

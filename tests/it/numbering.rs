@@ -142,6 +142,43 @@ fn no_namespace_is_entered_by_a_number_of_another_one() {
     world.rxlab(&["--netns", &std::process::id().to_string(), "status"]).exits(0);
 }
 
+/// The same command where procfs hides other processes. It exits with 77 before Linux 5.8.
+pub(crate) fn hiding(command: &Command) -> Command {
+    let script = "mount -t proc -o hidepid=4 proc /proc || exit 77\n\
+                  exec setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace \"$@\"";
+    let mut hiding = Command::new("unshare");
+    hiding.args(["--mount", "sh", "-euc", script, "sh"]).arg(command.get_program()).args(command.get_args());
+    hiding.stdin(Stdio::null());
+    hiding
+}
+
+/// An interface in a network namespace that only hidden processes are in was once gone, and its value stayed.
+#[test]
+fn an_interface_of_hidden_processes_is_not_gone() {
+    let Some(world) = World::new() else { return };
+    require::needs!(root);
+    world.apply("rps srv0/rx-0 = 1");
+    let mut holder = Running::start(
+        Command::new("unshare")
+            .args(["--net", "sh", "-c", "echo ready; exec sleep 600"])
+            .stdin(Stdio::null()),
+    );
+    holder.first_line();
+    let netns = format!("/proc/{}/ns/net", number(&holder));
+    world.range.server.ip(&format!("link set srv0 netns {netns}")).expect("moved");
+    for (command, expected) in [("status", 1), ("undo", 5)] {
+        let (code, text) = hiding(&world.command(&[command])).said();
+        let text = one_line(&text);
+        if require::have("hidepid", || (code == 77).then(|| text.clone())) {
+            let why = "/proc hides processes, and what only they have (hidepid=ptraceable)";
+            assert!(code == expected && text.contains(why), "{command}: {code}: {text}");
+        }
+        assert!(world.has_open());
+    }
+    world.rxlab(&["undo"]).says(0, "rps srv0/rx-0: back to off");
+    assert!(!world.has_open());
+}
+
 /// A process that procfs hides (hidepid) was once gone, and its value stayed.
 #[test]
 fn a_hidden_process_is_not_gone() {
@@ -151,16 +188,11 @@ fn a_hidden_process_is_not_gone() {
     let pid = number(&process);
     let before = allowed(pid);
     world.rxlab(&["apply", "--set", &format!("affinity pid:{pid} = 0")]).exits(0);
-    let inner = world.command(&["undo"]);
-    let mut hidden = Command::new("unshare");
-    // Linux 5.8.
-    let script = "mount -t proc -o hidepid=4 proc /proc || exit 77\n\
-                  exec setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace \"$@\"";
-    hidden.args(["--mount", "sh", "-euc", script, "sh"]).arg(inner.get_program()).args(inner.get_args());
-    let (code, text) = hidden.stdin(Stdio::null()).said();
+    let (code, text) = hiding(&world.command(&["undo"])).said();
     let text = one_line(&text);
     if require::have("hidepid", || (code == 77).then(|| text.clone())) {
-        assert!(code == 5 && text.contains(&format!("/proc does not show process {pid}")), "{code}: {text}");
+        let why = format!("cannot read /proc/{pid}/stat: /proc does not show this process");
+        assert!(code == 5 && text.contains(&why), "{code}: {text}");
     }
     assert_eq!((allowed(pid).as_str(), world.has_open()), ("0", true));
     world.rxlab(&["undo"]).exits(0);

@@ -48,7 +48,7 @@ pub use links::{GroSize, Link, Xdp, XdpMode, links};
 pub use links::{indexed_link_request, link_request, with_link_attributes};
 pub use load_tools::{LoadToolReport, load_tool_report};
 pub use locks::lock_owners;
-pub use mounts::{Mount, mounts};
+pub use mounts::{Mount, mounted_namespaces, mounts};
 pub use namespace::{namespace_id, namespace_inode};
 pub use net_dev::{NetDevRow, net_dev};
 pub use netdev::{

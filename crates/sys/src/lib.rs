@@ -39,6 +39,7 @@ mod recorded;
 mod recording;
 mod scheduler;
 mod shell;
+mod shown;
 mod signals;
 pub mod socket;
 mod thread;
@@ -63,6 +64,7 @@ pub use query::{EthtoolGet, Query, values_in_words};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::{Notes, RecordingHost};
 pub use shell::signal_at_our_end;
+pub use shown::unless_ended;
 pub use signals::{await_children, outlast_signals};
 pub use thread::{
     allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns, thread_user_and_system_ticks,
@@ -319,7 +321,7 @@ pub enum Cause {
     Command,
     /// The files in `sys` may be of another network namespace than the sockets (see [`Host::check_view`]).
     OtherView,
-    /// `/proc` has no entry for this process, as that of another PID namespace.
+    /// `/proc` does not show this process: it is of another PID namespace, or hides it.
     NotInProc,
     /// Any other errno, as the kernel gave it.
     Errno(i32),
@@ -378,7 +380,9 @@ impl HostError {
             Cause::Command => self.said.clone().unwrap_or_else(|| "the command failed".to_owned()),
             Cause::OtherView => "it may not be of the machine that this process acts on".to_owned(),
             Cause::NotInProc => {
-                "/proc does not have this process: mount a /proc of its PID namespace".to_owned()
+                "/proc does not show this process: mount a /proc of its PID namespace, or run rxlab as root with \
+                 CAP_SYS_PTRACE (hidepid)"
+                    .to_owned()
             }
             Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
         }

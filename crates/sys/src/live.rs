@@ -24,7 +24,7 @@ use super::action::act_on_answer;
 use super::files::{content, entries, names, open, open_file, target};
 use super::handle::open_directory;
 use super::kernel::Kernel;
-use super::netns::{all as all_namespaces, in_netns, inside, open_netns};
+use super::netns::{all as all_namespaces, in_netns, inside, is_in_initial_user_namespace, open_netns};
 use super::signals::held_back;
 use super::view::compare;
 use super::{
@@ -381,7 +381,10 @@ impl Host for LiveHost {
             }
             let group = match open_directory(&mount, inode) {
                 Ok(group) => group,
-                Err(Errno::STALE) => return Ok(None),
+                // In another user namespace, the kernel also says it of a group that may not be reached from the mount
+                // (`vfs_dentry_acceptable` of fs/fhandle.c, Linux 6.11).
+                Err(Errno::STALE) if is_in_initial_user_namespace() => return Ok(None),
+                Err(Errno::STALE) => return Err(Errno::PERM),
                 Err(errno) => return Err(errno),
             };
             let (top, path) = (path_of(&mount)?, path_of(&group)?);

@@ -2,10 +2,12 @@
 
 #![allow(clippy::disallowed_methods)] // Looks for namespaces in /proc.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,7 @@ use thiserror::Error;
 
 use super::OpenError;
 use super::apart::apart;
+use super::shown::all_are_listed;
 use super::socket::{last_error, netns_cookie};
 use rxlab_base::parse;
 
@@ -32,6 +35,12 @@ const OWN_THREAD: &str = "/proc/thread-self";
 /// Inode of the initial PID namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h). A process in another
 /// one sees only part of the processes of the machine.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Searches until the namespaces that are mounted stay where they were found.
+const SEARCHES: u32 = 5;
+
+/// Inode of the initial user namespace (`PROC_USER_INIT_INO`).
+const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -96,6 +105,11 @@ pub fn is_in_pid_namespace() -> bool {
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|file| file.ino() != INITIAL_PID_NAMESPACE)
 }
 
+/// True if the capabilities of this process are those of the machine's; false also if procfs is not mounted.
+pub(super) fn is_in_initial_user_namespace() -> bool {
+    std::fs::metadata("/proc/self/ns/user").is_ok_and(|file| file.ino() == INITIAL_USER_NAMESPACE)
+}
+
 /// True if this process is in a container that has the process numbers of the machine: the control groups of process 1 are
 /// above its own (cgroup_namespaces(7)). When such a container ends, its engine kills all processes in it. False where
 /// the container sees all control groups, as engines made it by default before version 2 of control groups.
@@ -129,12 +143,23 @@ pub(super) fn open_netns(path: &Path) -> Result<OwnedFd, OpenError> {
         .map_err(|errno| OpenError::Namespace { path: path.to_owned(), errno })
 }
 
-/// Every network namespace that a process lives in or holds open, or that has a name, each once.
+/// Every network namespace that a process lives in or holds open, that has a name, or that is mounted where a process sees it,
+/// each once.
 ///
-/// An error if some may not be visible: in a container, which sees its own processes only, or if a process
-/// that may not be inspected lives in a namespace that no other process shares. Namespaces that such a
-/// process holds open without living in them are not found.
+/// An error if some may not be visible: in a container, which sees its own processes only, if `/proc` hides processes, if a
+/// process that may not be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be
+/// reached. Namespaces that such a process holds open without living in them are not found.
 pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
+    for _ in 0..SEARCHES {
+        if let Some(all) = search()? {
+            return Ok(all);
+        }
+    }
+    Err(Hidden("mounts of network namespaces, or the processes that see them, come and go".to_owned()))
+}
+
+/// [`all`]; `None` if a mount, or the process that it was found by, has gone meanwhile: another process may see the namespace.
+fn search() -> Result<Option<Vec<Namespace>>, Hidden> {
     let hidden = |what: &Path, error: &io::Error| {
         Hidden(format!("cannot look for namespaces in {}: {error}", what.display()))
     };
@@ -143,7 +168,11 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
     if inode != INITIAL_PID_NAMESPACE {
         return Err(Hidden("namespaces outside this container are not visible".to_owned()));
     }
+    all_are_listed()?;
     let mut seen = Seen::default();
+    // First those that have a path of our own.
+    seen.add_mounts(OWN_THREAD.as_ref(), "/".as_ref())
+        .map_err(|error| hidden(OWN_THREAD.as_ref(), &error))?;
     let named = entries("/run/netns".as_ref());
     let added = named.and_then(|paths| paths.into_iter().try_for_each(|path| seen.add(path)));
     added.map_err(|error| hidden("/run/netns".as_ref(), &error))?;
@@ -152,32 +181,36 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
             seen.add_process(&process).map_err(|error| hidden(&process, &error))?;
         }
     }
-    let mounts = mounted().map_err(|error| hidden("/proc/self/mountinfo".as_ref(), &error))?;
-    for (inode, path) in mounts {
-        // Another mount may cover it.
+    let mut mounted_ones = BTreeSet::new();
+    for Mounted { inode, point, thread, root } in std::mem::take(&mut seen.mounts) {
+        let path = root.join(&point);
+        // Another mount may cover it, or the process that sees it may not be inspected.
         let is_it = || std::fs::metadata(&path).is_ok_and(|file| file.ino() == inode);
         if !seen.paths.contains_key(&inode) && !is_it() {
-            let later = mounted().map_err(|error| hidden("/proc/self/mountinfo".as_ref(), &error))?;
-            if !later.contains(&(inode, path.clone())) {
-                // Unmounted since.
-                continue;
+            let later = mounted(&thread).map_err(|error| hidden(&thread, &error))?;
+            if !later.contains(&(inode, point)) {
+                return Ok(None);
             }
             return Err(Hidden(format!("the namespace mounted on {} is not visible", path.display())));
         }
+        mounted_ones.insert(inode);
         seen.paths.entry(inode).or_default().push(path);
     }
     let mut all = Vec::new();
     let mut marks = Vec::new();
     for (inode, paths) in seen.paths {
-        let found = enter_one(inode, &paths).map_err(|error| Hidden(error.to_string()))?;
-        if let Some((namespace, mark)) = found {
-            marks.extend(mark.ok());
-            all.push(namespace);
+        match enter_one(inode, &paths).map_err(|error| Hidden(error.to_string()))? {
+            Some((namespace, mark)) => {
+                marks.extend(mark.ok());
+                all.push(namespace);
+            }
+            None if mounted_ones.contains(&inode) => return Ok(None),
+            None => {}
         }
     }
     match seen.closed.into_iter().find(|(_, mark)| !marks.contains(mark)) {
         Some((thread, _)) => Err(Hidden(format!("the namespace of {} is not visible", thread.display()))),
-        None => Ok(all),
+        None => Ok(Some(all)),
     }
 }
 
@@ -206,6 +239,19 @@ struct Seen {
     paths: BTreeMap<u64, Vec<PathBuf>>,
     /// Threads that may not be inspected, with the marks of their namespaces.
     closed: Vec<(PathBuf, u64)>,
+    mounts: Vec<Mounted>,
+    /// Mount namespaces and roots in them whose mounts are known: inode, and device and inode of the root.
+    views: BTreeSet<[u64; 3]>,
+}
+
+/// A namespace that is mounted.
+struct Mounted {
+    inode: u64,
+    /// The mount point below the root of the thread that sees it.
+    point: PathBuf,
+    thread: PathBuf,
+    /// That root, as we reach it.
+    root: PathBuf,
 }
 
 impl Seen {
@@ -224,9 +270,35 @@ impl Seen {
         }
     }
 
+    /// The namespaces that are mounted where a thread sees them.
+    fn add_mounts(&mut self, thread: &Path, root: &Path) -> io::Result<()> {
+        let view = || {
+            let (namespace, root) = (thread.join("ns/mnt").metadata()?, thread.join("root").metadata()?);
+            Ok([namespace.ino(), root.dev(), root.ino()])
+        };
+        match view() {
+            Ok(view) if !self.views.insert(view) => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(()),
+            // Its list can be read all the same.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+        let (thread, root) = (thread.to_owned(), root.to_owned());
+        let mounted = mounted(&thread)?.into_iter();
+        self.mounts.extend(mounted.map(|(inode, point)| Mounted {
+            inode,
+            point,
+            thread: thread.clone(),
+            root: root.clone(),
+        }));
+        Ok(())
+    }
+
     /// The namespaces that the threads of a process are in, and those it holds open.
     fn add_process(&mut self, process: &Path) -> io::Result<()> {
         for thread in entries(&process.join("task"))? {
+            self.add_mounts(&thread, &thread.join("root"))?;
             match self.add(thread.join("ns/net")) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => match mark(&thread) {
                     Ok(mark) => self.closed.push((thread, mark)),
@@ -254,14 +326,17 @@ fn mark(thread: &Path) -> io::Result<u64> {
     Ok(std::fs::metadata(thread.join("net/dev"))?.ino())
 }
 
-/// Inodes of namespaces, and files on which they are mounted, such as those of container engines.
-fn mounted() -> io::Result<Vec<(u64, PathBuf)>> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
-    let mounts = parse::mounts(&mounts).map_err(io::Error::other)?;
-    let namespaces = mounts.into_iter().filter(|mount| mount.kind == "nsfs");
-    Ok(namespaces
-        .filter_map(|mount| Some((parse::namespace_inode(&mount.root)?, PathBuf::from(mount.point))))
-        .collect())
+/// Inodes of namespaces, and the files below the root of a thread on which they are mounted, such as those of container
+/// engines. Empty if it has ended.
+fn mounted(thread: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mounts = match std::fs::read(thread.join("mountinfo")) {
+        // EINVAL: a zombie has no mounts.
+        Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::InvalidInput => return Ok(Vec::new()),
+        mounts => mounts?,
+    };
+    let namespaces = parse::mounted_namespaces(&mounts).map_err(io::Error::other)?;
+    let below = |point: Vec<u8>| PathBuf::from(OsString::from_vec(point[1..].to_vec()));
+    Ok(namespaces.into_iter().map(|(inode, point)| (inode, below(point))).collect())
 }
 
 /// Entries of a directory; empty if it does not exist.

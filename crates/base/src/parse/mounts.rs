@@ -1,6 +1,6 @@
 //! `/proc/PID/mountinfo`: mounts of a process. proc_pid_mountinfo(5).
 
-use super::ParseError;
+use super::{ParseError, namespace_inode};
 
 /// One line of `/proc/PID/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,23 +40,48 @@ fn mount(number: usize, line: &str) -> Result<Mount, ParseError> {
     })
 }
 
-/// Undoes the kernel's `\040` for a space and the like.
-fn unescaped(text: &str) -> Option<String> {
-    let mut parts = text.split('\\');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        let digits = part.get(..3).filter(|digits| digits.bytes().all(|b| (b'0'..b'8').contains(&b)))?;
-        bytes.push(u8::from_str_radix(digits, 8).ok()?);
-        bytes.extend_from_slice(&part.as_bytes()[3..]);
+/// Inodes of the network namespaces that are mounted, with their mount points. Any user may have others mounted, in a
+/// namespace of their own, on paths that are not UTF-8.
+pub fn mounted_namespaces(text: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, ParseError> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let (root, point) = (fields.nth(3), fields.next());
+        let is_namespace = fields.skip_while(|field| *field != b"-").nth(1) == Some(b"nsfs");
+        let inode =
+            root.filter(|_| is_namespace).and_then(|root| namespace_inode(std::str::from_utf8(root).ok()?));
+        if let (Some(inode), Some(point)) = (inode, point) {
+            let path = unescaped_bytes(point).ok_or_else(|| ParseError::at(number, "invalid path"))?;
+            found.push((inode, path));
+        }
     }
-    String::from_utf8(bytes).ok().filter(|path| path.starts_with('/'))
+    Ok(found)
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    String::from_utf8(unescaped_bytes(text.as_bytes())?).ok()
+}
+
+/// An absolute path, without the kernel's `\040` for a space and the like.
+fn unescaped_bytes(text: &[u8]) -> Option<Vec<u8>> {
+    let mut parts = text.split(|byte| *byte == b'\\');
+    let mut path = parts.next()?.to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(3)?;
+        let digits = std::str::from_utf8(digits)
+            .ok()
+            .filter(|digits| digits.bytes().all(|b| (b'0'..b'8').contains(&b)))?;
+        path.push(u8::from_str_radix(digits, 8).ok()?);
+        path.extend_from_slice(rest);
+    }
+    path.starts_with(b"/").then_some(path)
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::mounts;
+    use super::{mounted_namespaces, mounts};
 
     #[test]
     fn captured_text() {
@@ -66,6 +91,27 @@ mod tests {
         assert_eq!((found[0].point.as_str(), found[0].kind.as_str()), ("/sys/fs/cgroup/cpuset", "cgroup"));
         assert_eq!(found[0].options, ["rw", "cpuset"]);
         assert_eq!((found[1].point.as_str(), found[1].kind.as_str()), ("/mnt 2", "ext4"));
+    }
+
+    #[test]
+    fn namespaces_are_found_by_any_path() {
+        let line = |root: &str, point: &[u8], kind: &str| {
+            [
+                format!("37 36 0:4 {root} ").as_bytes(),
+                point,
+                format!(" rw shared:9 - {kind} nsfs rw\n").as_bytes(),
+            ]
+            .concat()
+        };
+        let text = [
+            line("net:[7]", b"/run/my\\040ns", "nsfs"),
+            line("mnt:[8]", b"/run/snap.mnt", "nsfs"),
+            line("/net:[9]", b"/x", "ext4"),
+            line("net:[10]", b"/\xff", "nsfs"),
+        ];
+        let found = mounted_namespaces(&text.concat()).expect("valid");
+        assert_eq!(found, [(7, b"/run/my ns".to_vec()), (10, b"/\xff".to_vec())]);
+        assert!(mounted_namespaces(&line("net:[7]", b"x", "nsfs")).is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rxlab_base::units::Direction;
 use rxlab_path::constraints::{Binds, Constraints};
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, forbids, sent_elsewhere};
-use rxlab_sys::{Cause, Host, HostError, Operation, ProcessId};
+use rxlab_sys::{Cause, Host, HostError, Operation, ProcessId, unless_ended};
 
 pub(super) fn knob_of(name: &str) -> Result<&'static dyn Knob, ApplyError> {
     knob::find(name).ok_or_else(|| ApplyError::UnknownKnob { name: name.to_owned() })
@@ -26,23 +26,18 @@ pub(super) fn device_of(host: &dyn Host, model: &Model, target: &Target) -> Opti
 }
 
 /// The persistent address of the process that a target names; `None` when there is none, and for other
-/// targets. An error when it cannot be determined. It has no numbering in recordings, and where that is not known.
+/// targets. An error when it cannot be determined, as where `/proc` does not show it. It has no numbering in recordings, and
+/// where that is not known.
 pub(super) fn process_of(host: &dyn Host, target: &Target) -> Result<Option<DeviceAddress>, HostError> {
     let Target::Process(pid) = target else { return Ok(None) };
     let path = format!("proc/{pid}/stat");
-    match host.read_text(&path) {
-        Ok(stat) => match parse::process_stat(&stat) {
-            Ok(stat) => {
-                let own = host.numbering().ok().flatten();
-                let start = own.map_or(stat.began_ticks, |own| own.start(stat.began_ticks));
-                let numbering = own.map(|own| own.numbering);
-                Ok(Some(DeviceAddress::of_process(ProcessId { pid: *pid, start, numbering })))
-            }
-            Err(_) => Err(HostError::new(Operation::Read, &path, Cause::NotText)),
-        },
-        Err(error) if error.cause == Cause::Missing => Ok(None),
-        Err(error) => Err(error),
-    }
+    let Some(stat) = unless_ended(host, *pid, host.read_text(&path))? else { return Ok(None) };
+    let stat =
+        parse::process_stat(&stat).map_err(|_| HostError::new(Operation::Read, &path, Cause::NotText))?;
+    let own = host.numbering().ok().flatten();
+    let start = own.map_or(stat.began_ticks, |own| own.start(stat.began_ticks));
+    let numbering = own.map(|own| own.numbering);
+    Ok(Some(DeviceAddress::of_process(ProcessId { pid: *pid, start, numbering })))
 }
 
 /// The process of a thread: procfs shows it under the number of each of its threads, which would be other names of one

@@ -1,44 +1,17 @@
 //! Control groups as targets: which one it is, where it is now, and whether it is gone.
 
-use std::collections::BTreeSet;
-
 use super::locate::Place;
 use crate::journal::GroupId;
 use crate::knob::group_directory;
 use rxlab_base::parse;
 use rxlab_setting::Target;
-use rxlab_sys::{Cause, Host, HostError, Operation};
+use rxlab_sys::{Cause, Host};
 
 /// The control group of a target; `None` for other targets, in recordings, and if there is none.
 pub(super) fn group_of(host: &dyn Host, target: &Target) -> Option<GroupId> {
     let (Target::Cgroup(_) | Target::Unit(_)) = target else { return None };
     let directory = group_directory(host, target).ok()?;
     Some(GroupId { inode: host.inode(&directory).ok()?, hierarchy: hierarchy(host) })
-}
-
-/// The control groups that a process, or one of its threads, is in, and those above, as far as they have a list of CPUs.
-pub(super) fn groups_of_process(host: &dyn Host, pid: u32) -> Result<Vec<GroupId>, HostError> {
-    let tasks = format!("proc/{pid}/task");
-    let tids = match host.list(&tasks) {
-        Err(error) if error.cause == Cause::Missing => return Ok(Vec::new()),
-        tids => tids?,
-    };
-    let mut paths = BTreeSet::new();
-    for tid in tids {
-        let path = format!("{tasks}/{tid}/cgroup");
-        let text = match host.read_text(&path) {
-            Err(error) if error.cause == Cause::Missing => continue,
-            text => text?,
-        };
-        let groups = parse::control_groups(&text)
-            .map_err(|_| HostError::new(Operation::Read, &path, Cause::NotText))?;
-        paths.extend(groups.cpuset.or(groups.unified));
-    }
-    let targets = paths.iter().flat_map(|path| {
-        std::iter::successors(Some(path.as_str()), |path| path.rsplit_once('/').map(|(above, _)| above))
-            .filter_map(Target::cgroup)
-    });
-    Ok(targets.filter_map(|target| group_of(host, &target)).collect())
 }
 
 /// Number of the hierarchy that has the cpuset controller: 0 is version 2. `None` if the kernel does not report it.
@@ -66,6 +39,11 @@ pub(super) fn locate(host: &dyn Host, target: &Target, group: GroupId) -> Place 
                 "its control group is now at {path}, which is not a target: rename it"
             )),
         },
+        Err(error) if error.cause == Cause::Denied => Place::Unknown(
+            "its control group is not at its path, and only root with CAP_DAC_READ_SEARCH finds it elsewhere, outside of user \
+             namespaces: run `rxlab undo` on the host"
+                .to_owned(),
+        ),
         Err(error) => Place::Unknown(error.to_string()),
     }
 }

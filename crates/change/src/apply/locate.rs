@@ -18,7 +18,7 @@ use rxlab_base::units::{NicName, QueueId};
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_path::sample::{Inventory, Scope, pci_function};
 use rxlab_setting::{Target, tunable};
-use rxlab_sys::{Cause, Entry, Hidden, Host, HostError, Namespace, Operation, Query, is_namespaced_sysctl};
+use rxlab_sys::{Cause, Entry, Hidden, Host, HostError, Namespace, Operation, is_namespaced_sysctl};
 
 pub(super) const INTERFACES: &str = "sys/class/net";
 
@@ -150,18 +150,17 @@ fn process(host: &dyn Host, target: &Target, device: &DeviceAddress) -> Place {
         Ok(own) => own.map(|own| own.numbering.to_string()),
         Err(other) => return Place::Unknown(other.to_string()),
     };
-    let found = match process_of(host, target) {
+    match process_of(host, target) {
         Ok(Some(now)) if now.is_same(device) => return Place::Here(target.clone()),
-        Ok(found) => found,
+        Ok(_) => {}
         Err(error) => return Place::Unknown(error.to_string()),
-    };
+    }
     // By numbers or start times of other namespaces, no process is gone.
     match (device.numbering(), here) {
         (None, Some(_)) => {
             Place::Unknown("written by an earlier version, which did not record its PID namespace".to_owned())
         }
         (Some(then), Some(here)) if then != here => Place::Unknown(differing(then, &here)),
-        (Some(_), Some(_)) if found.is_none() => ended(host, target),
         (Some(_), Some(_)) => Place::Gone,
         _ => match host.namespaces() {
             Ok(_) => Place::Gone,
@@ -180,18 +179,6 @@ fn differing(then: &str, here: &str) -> String {
         format!("its number is of another PID namespace ({of_it}, here {ours})")
     };
     format!("{differs}: run `rxlab undo` there, or give it up with --forget once it has ended")
-}
-
-/// Place of a process that `/proc` does not show, which may be mounted with hidepid: it is gone if the kernel says so (ESRCH).
-fn ended(host: &dyn Host, target: &Target) -> Place {
-    let Target::Process(pid) = *target else { return Place::Gone };
-    match host.query(&Query::ThreadAttributes { pid }) {
-        Err(error) if error.cause == Cause::Missing => Place::Gone,
-        Err(error) => Place::Unknown(error.to_string()),
-        Ok(_) => Place::Unknown(format!(
-            "/proc does not show process {pid}, which is running (hidepid): run `rxlab undo` as root with CAP_SYS_PTRACE"
-        )),
-    }
 }
 
 /// True for a value of no device that each network namespace has, and that ends with it.
@@ -494,7 +481,7 @@ mod tests {
         }
         // Hidden by procfs, and known to the kernel. A process with this number once counted as gone.
         let why = found(814, "process:814@5137/7");
-        assert!(why.starts_with("/proc does not show process 814, which is running"), "{why}");
+        assert!(why.starts_with("cannot read /proc/814/stat: /proc does not show this process"), "{why}");
         // Of an earlier version.
         assert_eq!(found(812, "process:812@5137"), "here");
         assert!(found(813, "process:813@5137").starts_with("written by an earlier version"));

@@ -8,13 +8,14 @@
 use super::ApplyError;
 use super::backwards::{in_one_namespace, is_back};
 use super::check::{knob_of, process_of};
-use super::groups::groups_of_process;
-use crate::journal::{History, Object, Touched};
-use crate::knob::{Knob, KnobError, has_napi_thread, napi_thread};
+use super::groups;
+use super::locate::Place;
+use crate::journal::{GroupId, History, Object, Touched};
+use crate::knob::{Knob, KnobError, Site, has_napi_thread, is_in_group, napi_thread};
 use rxlab_base::units::Direction;
 use rxlab_path::model::Model;
 use rxlab_setting::{Setting, Target, common_interrupt};
-use rxlab_sys::{Host, HostError};
+use rxlab_sys::Host;
 
 const INTERRUPT: &str = "irq_affinity";
 const PROCESS: &str = "affinity";
@@ -114,8 +115,7 @@ impl OtherNames {
         if own.1.touched().iter().any(|t| t.is_of(PROCESS, target, object)) {
             return Ok(());
         }
-        let why =
-            |other: &Touched| shared(host, (target, object), other).map_err(|error| site.unreadable(&error));
+        let why = |other: &Touched| shared(site, (target, object), other);
         self.refuse_by((own, PROCESS), (knob, target), why)?;
         if object.group.is_none() {
             return Ok(());
@@ -157,16 +157,11 @@ impl OtherNames {
     ) -> Result<(), ApplyError> {
         let site = knob.site(host, model, target);
         let thread = Target::Process(napi_thread(site)?);
-        let unreadable = |error: HostError| site.unreadable(&error);
-        let device = process_of(host, &thread).map_err(unreadable)?;
+        let device = process_of(host, &thread).map_err(|error| site.unreadable(&error))?;
         let object = Object { device, ..Object::default() };
         let why = |other: &Touched| {
             let is_it = matches!(other.target, Target::Process(_)) && other.object().is_same(&object);
-            if is_it {
-                Ok(Some("is its thread"))
-            } else {
-                shared(host, (&thread, &object), other).map_err(unreadable)
-            }
+            if is_it { Ok(Some("is its thread")) } else { shared(site, (&thread, &object), other) }
         };
         self.refuse_by((own, PROCESS), (knob, target), why)
     }
@@ -199,28 +194,38 @@ fn napi_of(model: &Model, target: &Target, queue: &Target) -> Option<u32> {
     queue.napi.as_ref().map(|napi| napi.id)
 }
 
-/// How the CPUs of a target are those of another one that was set, if they are.
+/// How the CPUs of a target are those of another one that was set, if they are. An error if that cannot be told.
 fn shared(
-    host: &dyn Host,
+    site: Site<'_>,
     (target, object): (&Target, &Object),
     other: &Touched,
-) -> Result<Option<&'static str>, HostError> {
-    let is_in =
-        |pid: u32, group| groups_of_process(host, pid).map(|all| all.iter().any(|one| one.is_same(group)));
+) -> Result<Option<&'static str>, KnobError> {
     Ok(match (target, &other.target, object.group, other.group) {
         (Target::Process(_), Target::Process(_), ..) => {
             let both = object.device.as_ref().zip(other.device.as_ref());
             both.is_some_and(|(one, other)| one.may_be_same_process(other))
                 .then_some("may be the same process by its number in another PID namespace")
         }
-        (Target::Process(pid), _, _, Some(group)) => is_in(*pid, group)?.then_some("is its control group"),
-        (_, Target::Process(pid), Some(group), _) => {
-            let now = process_of(host, &other.target)?;
+        (Target::Process(pid), _, _, Some(group)) => {
+            is_in_this(site, *pid, &other.target, group)?.then_some("is its control group")
+        }
+        (_, Target::Process(pid), Some(_), _) => {
+            let now = process_of(site.host, &other.target).map_err(|error| site.unreadable(&error))?;
             let is_it = now.zip(other.device.as_ref()).is_some_and(|(now, then)| now.is_same(then));
-            (is_it && is_in(*pid, group)?).then_some("is a process in it")
+            (is_it && is_in_group(site.host, site.model, target, *pid)?).then_some("is a process in it")
         }
         _ => None,
     })
+}
+
+/// True if a process is in the group that was `target` when it was set, wherever that is now.
+fn is_in_this(site: Site<'_>, pid: u32, target: &Target, group: GroupId) -> Result<bool, KnobError> {
+    match groups::locate(site.host, target, group) {
+        Place::Here(now) => is_in_group(site.host, site.model, &now, pid),
+        Place::Unknown(why) => Err(site.unknown("control groups", &why)),
+        // A group has no interface that could be elsewhere.
+        Place::Gone | Place::There(..) => Ok(false),
+    }
 }
 
 #[cfg(test)]
@@ -235,7 +240,7 @@ mod tests {
 
     const CPUSETS: &str = "sys/fs/cgroup/cpuset";
 
-    /// Groups a, a/b and c; process 812 is in a/b. Seen from a PID namespace.
+    /// Groups a, a/b and c; processes 812 and 2 are in a/b. Seen from a PID namespace.
     struct Grouped {
         host: RecordedHost,
         numbering: u64,
@@ -245,15 +250,17 @@ mod tests {
         fn new(numbering: u64) -> Self {
             let stat = |pid: u32| format!("{pid} (x) S 1 {}5137\n", "0 ".repeat(17));
             let mut host = RecordedHost::new();
-            for group in ["a", "a/b", "c"] {
-                host = host.with(&format!("{CPUSETS}/{group}/cpuset.cpus"), "0-3\n");
+            for (group, threads) in [("a", ""), ("a/b", "812\n2\n"), ("c", "")] {
+                let of = |name: &str| format!("{CPUSETS}/{group}/{name}");
+                host = host
+                    .with(&of("cpuset.cpus"), "0-3\n")
+                    .with(&of("cpuset.effective_cpus"), "0-3\n")
+                    .with(&of("tasks"), threads);
             }
-            for (pid, group) in [(812, "/a/b"), (2, "/a/b"), (813, "/")] {
-                let of = |name: &str| format!("proc/{pid}/task/{pid}/{name}");
+            for pid in [812, 2, 813] {
                 host = host
                     .with(&format!("proc/{pid}/stat"), stat(pid))
-                    .with(&of("status"), "Name:\tx\nCpus_allowed_list:\t0-3\n")
-                    .with(&of("cgroup"), format!("4:memory:/c\n3:cpuset:{group}\n0::/\n"));
+                    .with(&format!("proc/{pid}/task/{pid}/status"), "Name:\tx\nCpus_allowed_list:\t0-3\n");
             }
             Self { host, numbering }
         }
@@ -318,6 +325,26 @@ mod tests {
             assert_eq!(set.is_err(), why.is_some(), "{first}, {second}");
             both.set_back(&host, &mut model(), "affinity", &first.target).expect("set back");
         }
+    }
+
+    /// A process that procfs hides once counted as another, and its group was set as well.
+    #[test]
+    fn a_process_that_is_not_shown_may_be_in_the_group() {
+        let store = Store::new(Memory::default());
+        set(&store, &Grouped::new(7), &["affinity pid:812 = 0-2"]);
+        let hidden = |is_running: bool| {
+            let Grouped { host, numbering } = Grouped::new(7);
+            let missing = ["proc/812/stat", "proc/812/task"];
+            let host = missing.iter().fold(host, |host, path| host.with_failure(path, Cause::Missing));
+            let host = host.with("proc/812/status", "Name:\tx\nCpus_allowed_list:\t0-3\n");
+            let query = ("syscall/sched_getattr/812", [0; 16]);
+            Grouped { host: if is_running { host.with(query.0, query.1) } else { host }, numbering }
+        };
+        let group = setting("affinity cgroup:/a = 1");
+        let set = begin(&store, None).set(&hidden(true), &mut model(), &group);
+        let said = set.expect_err("it may be in it").to_string();
+        assert!(said.contains("/proc/812/stat (/proc does not show this process"), "{said}");
+        assert_eq!(refused(&store, &hidden(false), "affinity cgroup:/a = 1"), None, "it has ended");
     }
 
     /// Its value was put back by one number, and what the other transaction had set was the value before.

@@ -15,10 +15,17 @@ pub(super) use lists::ALL;
 use lists::Lists;
 use rxlab_path::model::{Model, Process};
 use rxlab_setting::Target;
+use rxlab_sys::Host;
 pub(super) use threads::{cpus as thread_cpus, move_to as move_thread};
 
 const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a control group; in version \
                       1 a group accepts only CPUs of its parent)";
+
+/// True if a thread of process `pid` is in the control group or unit `target`, or in a group below it.
+pub(crate) fn is_in_group(host: &dyn Host, model: &Model, target: &Target, pid: u32) -> Result<bool> {
+    let site = Affinity.site(host, model, target);
+    members::has_process(site, cpuset::directory_of(&cpuset::file(site)?), pid)
+}
 
 /// CPUs that an application runs on.
 ///

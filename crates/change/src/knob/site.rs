@@ -20,7 +20,7 @@ pub struct Site<'a> {
     pub(super) knob: &'static str,
     pub(crate) host: &'a dyn Host,
     pub(crate) model: &'a Model,
-    pub(super) target: &'a Target,
+    pub(crate) target: &'a Target,
 }
 
 /// The first two numbers of a kernel release such as `6.18.44-fc`.
@@ -248,7 +248,8 @@ impl Site<'_> {
             Cause::NotInProc => KnobError::Denied {
                 verb,
                 path,
-                meaning: " (/proc does not have this process: mount a /proc of its PID namespace)",
+                meaning: " (/proc does not show this process: mount a /proc of its PID namespace, or run rxlab as root with \
+                          CAP_SYS_PTRACE)",
             },
             Cause::NotText | Cause::Withheld | Cause::Command => {
                 KnobError::Broken { path, text: "?".to_owned(), expected: "text" }

@@ -87,18 +87,19 @@ pub(super) fn check(site: Site<'_>, value: &str) -> Result {
         return Ok(());
     }
     let directory = directory_of(&file);
-    if [&*now, value].contains(&INHERIT) && members::keeps_its_list(site, directory)? {
-        if value == INHERIT {
-            return Err(site.bad(value, format!("{KEPT}; name CPUs")));
-        }
+    if value == INHERIT && members::keeps_its_list(site, directory)? && members::has_any(site, directory)? {
+        return Err(site.bad(value, format!("{KEPT}; name CPUs")));
+    }
+    // Processes may come to a group that has none: it would have the list past any deadline.
+    if now == INHERIT && members::keeps_its_list(site, directory)? {
         let cpus = members::effective(site, directory)?;
         let first = match site.target {
             Target::Unit(name) => format!("systemctl set-property --runtime {name} AllowedCPUs={cpus}"),
             _ => format!("echo {cpus} >/{file}"),
         };
         return Err(site.unrestorable(format!(
-            "that it has no CPUs of its own: {KEPT}. Give it all that it may use first (`{first}`), which undo \
-             restores; or set its processes by pid:N"
+            "that it has no CPUs of its own once it has processes: {KEPT}. Give it all that it may use first \
+             (`{first}`), which undo restores; or set its processes by pid:N"
         )));
     }
     let Some(Pinned { tid, cpus, of_group, .. }) = members::pinned(site, directory)?.into_iter().next()
@@ -132,6 +133,7 @@ pub(super) fn write(site: Site<'_>, value: &str, armed: &Armed) -> Result {
     members::pin_again(site, pinned, value)
 }
 
+/// The directory of the file with the CPUs of a group.
 pub(super) fn directory_of(file: &str) -> &str {
     file.strip_suffix(FILE).unwrap_or(file).trim_end_matches('/')
 }

@@ -6,7 +6,7 @@ use super::threads;
 use crate::knob::{KnobError, Result, Site};
 use rxlab_base::parse;
 use rxlab_base::units::CpuMask;
-use rxlab_sys::{Action, Cause};
+use rxlab_sys::{Action, Cause, unless_ended};
 
 /// Files that list the threads of a group, by version.
 const THREADS: [&str; 2] = ["cgroup.threads", "tasks"];
@@ -23,17 +23,38 @@ pub(super) struct Pinned {
     pub(super) of_group: CpuMask,
 }
 
-/// True if the kernel refuses to empty the list of a group: with processes in it or below, in version 2 before Linux 7.0
-/// (`validate_change` of kernel/cgroup/cpuset.c).
+/// True if the kernel refuses to empty the list of a group while it has processes: in version 1, and in version 2 before
+/// Linux 7.0 (`validate_change` of kernel/cgroup/cpuset.c).
 pub(super) fn keeps_its_list(site: Site<'_>, directory: &str) -> Result<bool> {
+    Ok(events(site, directory)?.is_none() || !site.has_linux("7.0"))
+}
+
+/// True if processes are in a group or below it.
+pub(super) fn has_any(site: Site<'_>, directory: &str) -> Result<bool> {
+    match events(site, directory)? {
+        Some(events) => Ok(events.lines().any(|line| line == "populated 1")),
+        None => Ok(tree(site, directory)?.iter().any(|(_, tids)| !tids.is_empty())),
+    }
+}
+
+/// The file of version 2 that says if a group has processes; version 1 has none.
+fn events(site: Site<'_>, directory: &str) -> Result<Option<String>> {
     match site.host.read_text(&format!("{directory}/cgroup.events")) {
-        Ok(events) => Ok(!site.has_linux("7.0") && events.lines().any(|line| line == "populated 1")),
-        // Version 1.
-        Err(error) if error.cause == Cause::Missing => {
-            Ok(tree(site, directory)?.iter().any(|(_, tids)| !tids.is_empty()))
-        }
+        Ok(events) => Ok(Some(events)),
+        Err(error) if error.cause == Cause::Missing => Ok(None),
         Err(error) => Err(site.unreadable(&error)),
     }
+}
+
+/// True if a thread of a process is in a group or below it. By the kernel's lists of threads: the paths in `/proc/PID/cgroup`
+/// are those of the reader's control group namespace, in which another group may have the same.
+pub(super) fn has_process(site: Site<'_>, directory: &str, pid: u32) -> Result<bool> {
+    site.numbered()?;
+    let of_process = site.host.list(&format!("proc/{pid}/task"));
+    let of_process = unless_ended(site.host, pid, of_process).map_err(|error| site.unreadable(&error))?;
+    let Some(of_process) = of_process else { return Ok(false) };
+    let has = |tid: &u32| of_process.iter().any(|own| own.parse() == Ok(*tid));
+    Ok(tree(site, directory)?.iter().any(|(_, tids)| tids.iter().any(has)))
 }
 
 /// Threads whose own CPUs a write to the list of the group replaces by those of the group: before Linux 6.2 the kernel does
@@ -52,12 +73,8 @@ pub(super) fn pinned(site: Site<'_>, directory: &str) -> Result<Vec<Pinned>> {
                 return Err(site.unknown("processes", "some are not visible in this PID namespace"));
             }
             let path = format!("proc/{tid}/status");
-            let status = match site.host.read_text(&path) {
-                Ok(status) => status,
-                // It has ended.
-                Err(error) if error.cause == Cause::Missing => continue,
-                Err(error) => return Err(site.unreadable(&error)),
-            };
+            let status = unless_ended(site.host, tid, site.host.read_text(&path));
+            let Some(status) = status.map_err(|error| site.unreadable(&error))? else { continue };
             let cpus = threads::allowed_by(&path, &status)?;
             if cpus.intersection(&online) != of_group {
                 let pid = parse::thread_group(&status).unwrap_or(tid);

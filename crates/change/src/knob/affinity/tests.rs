@@ -194,6 +194,7 @@ fn version_2() -> RecordedHost {
         .with("proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
         .with(&format!("{GROUP}/cpuset.cpus"), "\n")
         .with(&format!("{GROUP}/cpuset.cpus.effective"), "0-3\n")
+        .with(&format!("{GROUP}/cgroup.events"), "populated 0\nfrozen 0\n")
         .with("sys/fs/cgroup/system.slice/plain.service/cgroup.procs", "7\n")
         .with("sys/fs/cgroup/user.slice/user@0.service/app.slice/web.service/cgroup.procs", "8\n")
         .with("sys/fs/cgroup/user.slice/user@0.service/app.slice/own.service/cpuset.cpus", "1,0\n")
@@ -204,7 +205,7 @@ fn a_group_without_cpus_of_its_own_inherits() {
     let host = version_2();
     let at = "cgroup:/system.slice/web.service";
     assert_eq!(read(&host, at).as_deref(), Ok("inherit"));
-    assert_eq!(check(&Affinity, &host, at, "5,2").as_deref(), Ok("2,5"));
+    assert_eq!(checked(&host, "7.0.0", at, "5,2").as_deref(), Ok("2,5"));
     write(&Affinity, &host, at, "2,5").expect("written");
     assert_eq!(read(&host, at).as_deref(), Ok("2,5"));
     let (model, target) = (model(), target(at));
@@ -218,9 +219,9 @@ fn a_group_without_cpus_of_its_own_inherits() {
     assert!(Affinity.left_by(&["inherit".to_owned(), "2".to_owned()], &[], "2"));
 }
 
-/// Once it had CPUs of its own, undo was refused until its last process ended.
+/// Once it had CPUs of its own, undo was refused until its last process ended, also if that came after the change.
 #[test]
-fn a_group_with_processes_does_not_get_a_list_that_the_kernel_keeps() {
+fn a_group_does_not_get_a_list_that_the_kernel_keeps() {
     let host = |populated: u8| {
         let events = format!("populated {populated}\nfrozen 0\n");
         version_2().with(&format!("{GROUP}/cgroup.events"), events)
@@ -229,19 +230,21 @@ fn a_group_with_processes_does_not_get_a_list_that_the_kernel_keeps() {
     let kept = "this kernel empties the list only of a group without processes (version 2: since Linux 7.0 of any group)";
     let refused = |target: &str, first: &str| {
         Err(format!(
-            "affinity {target}: undo could not restore that it has no CPUs of its own: {kept}. Give it all that it may \
-             use first (`{first}`), which undo restores; or set its processes by pid:N"
+            "affinity {target}: undo could not restore that it has no CPUs of its own once it has processes: {kept}. Give \
+             it all that it may use first (`{first}`), which undo restores; or set its processes by pid:N"
         ))
     };
     for old in ["6.18.44", "5.15.0-86-generic", "unknown"] {
         let by_hand = format!("echo 0-3 >/{GROUP}/cpuset.cpus");
         assert_eq!(checked(&host(1), old, path, "2"), refused(path, &by_hand));
-        assert_eq!(checked(&host(0), old, path, "2").as_deref(), Ok("2"));
+        assert_eq!(checked(&host(0), old, path, "2"), refused(path, &by_hand));
         assert_eq!(checked(&host(1), old, path, "inherit").as_deref(), Ok("inherit"), "it does");
         let own = host(1).with(&format!("{GROUP}/cpuset.cpus"), "0-3\n");
         assert_eq!(checked(&own, old, path, "2").as_deref(), Ok("2"));
         let emptied = checked(&own, old, path, "inherit").expect_err("it would be refused");
         assert_eq!(emptied, format!("invalid value `inherit` for affinity: {kept}; name CPUs"));
+        let empty = host(0).with(&format!("{GROUP}/cpuset.cpus"), "0-3\n");
+        assert_eq!(checked(&empty, old, path, "inherit").as_deref(), Ok("inherit"), "the list comes back");
     }
     let unit = "user@0.service/app.slice/own.service";
     let of_unit = version_2()
@@ -258,6 +261,10 @@ fn a_group_with_processes_does_not_get_a_list_that_the_kernel_keeps() {
     assert_eq!(checked(&version_1, "7.0.0", "cgroup:/a", "inherit").as_deref(), Ok("inherit"));
     let version_1 = version_1.with("sys/fs/cgroup/cpuset/a/b/tasks", "812\n");
     assert!(checked(&version_1, "7.0.0", "cgroup:/a", "inherit").is_err());
+    let first = RecordedHost::new().with("sys/fs/cgroup/cpuset/a/cpuset.cpus", "\n");
+    let first = first.with("sys/fs/cgroup/cpuset/a/cpuset.effective_cpus", "0-3\n");
+    let by_hand = "echo 0-3 >/sys/fs/cgroup/cpuset/a/cpuset.cpus";
+    assert_eq!(checked(&first, "7.0.0", "cgroup:/a", "2"), refused("cgroup:/a", by_hand));
 }
 
 /// A version 1 group of CPUs 0 to 3, and thread 812 in a group below it that has no list.
@@ -290,6 +297,10 @@ fn an_old_kernel_does_not_keep_the_affinity_of_threads_in_a_group() {
     let hidden = pinned("2").with("sys/fs/cgroup/cpuset/a/b/tasks", "0\n");
     let unknown = checked(&hidden, "6.1.0", "cgroup:/a", "1").expect_err("it may be pinned");
     assert!(unknown.contains("the processes of cgroup:/a are unknown"), "{unknown}");
+    // Thread 813 has ended, unless the kernel has it, as where procfs hides it.
+    let hidden = pinned("0-3").with("syscall/sched_getattr/813", [0; 16]);
+    let unknown = checked(&hidden, "6.1.0", "cgroup:/a", "1").expect_err("it may be pinned");
+    assert!(unknown.contains("/proc does not show this process"), "{unknown}");
 }
 
 /// A program may pin its threads after the change, and undo writes the list of the group again.
