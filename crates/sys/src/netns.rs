@@ -181,20 +181,19 @@ fn search() -> Result<Option<Vec<Namespace>>, Hidden> {
             seen.add_process(&process).map_err(|error| hidden(&process, &error))?;
         }
     }
-    let mut mounted_ones = BTreeSet::new();
-    for Mounted { inode, point, thread, root } in std::mem::take(&mut seen.mounts) {
-        let path = root.join(&point);
-        // Another mount may cover it, or the process that sees it may not be inspected.
-        let is_it = || std::fs::metadata(&path).is_ok_and(|file| file.ino() == inode);
-        if !seen.paths.contains_key(&inode) && !is_it() {
-            let later = mounted(&thread).map_err(|error| hidden(&thread, &error))?;
-            if !later.contains(&(inode, point)) {
-                return Ok(None);
-            }
-            return Err(Hidden(format!("the namespace mounted on {} is not visible", path.display())));
+    let mounts = std::mem::take(&mut seen.mounts);
+    for mount in &mounts {
+        if mount.is_reached() {
+            seen.paths.entry(mount.inode).or_default().push(mount.path());
         }
-        mounted_ones.insert(inode);
-        seen.paths.entry(inode).or_default().push(path);
+    }
+    // One that another mount covers, or that a process sees which may not be inspected, may be reached otherwise.
+    if let Some(mount) = mounts.iter().find(|mount| !seen.paths.contains_key(&mount.inode)) {
+        let later = mounted(&mount.thread).map_err(|error| hidden(&mount.thread, &error))?;
+        if !later.contains(&(mount.inode, mount.point.clone())) {
+            return Ok(None);
+        }
+        return Err(Hidden(format!("the namespace mounted on {} is not visible", mount.path().display())));
     }
     let mut all = Vec::new();
     let mut marks = Vec::new();
@@ -204,7 +203,7 @@ fn search() -> Result<Option<Vec<Namespace>>, Hidden> {
                 marks.extend(mark.ok());
                 all.push(namespace);
             }
-            None if mounted_ones.contains(&inode) => return Ok(None),
+            None if mounts.iter().any(|mount| mount.inode == inode) => return Ok(None),
             None => {}
         }
     }
@@ -252,6 +251,17 @@ struct Mounted {
     thread: PathBuf,
     /// That root, as we reach it.
     root: PathBuf,
+}
+
+impl Mounted {
+    /// Its file, as we reach it.
+    fn path(&self) -> PathBuf {
+        self.root.join(&self.point)
+    }
+
+    fn is_reached(&self) -> bool {
+        std::fs::metadata(self.path()).is_ok_and(|file| file.ino() == self.inode)
+    }
 }
 
 impl Seen {

@@ -50,7 +50,8 @@ pub(super) fn all_are_listed() -> Result<(), Hidden> {
         return Ok(());
     }
     Err(Hidden(format!(
-        "/proc hides processes, and what only they have (hidepid={}): run rxlab as root with CAP_SYS_PTRACE",
+        "/proc hides processes, and what only they have (hidepid={}): run rxlab as root with CAP_SYS_PTRACE, or with another \
+         /proc",
         rule.option
     )))
 }
