@@ -205,7 +205,7 @@ fn restore_waits_for_the_interrupt_of_an_interface() {
 fn restore_waits_for_processes_and_sets_the_rest() {
     const WEB: &str = "sys/fs/cgroup/system.slice/web.service";
     let tree = tree();
-    tree.write(&format!("{WEB}/cpuset.cpus"), "\n");
+    tree.write(&format!("{WEB}/cpuset.cpus"), "0-7\n");
     // If the kernel's first thread is visible, all processes are.
     tree.process(2, "kthreadd", 0, 1);
     let plan = tree.plan(&[
