@@ -142,7 +142,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/ethtool/channels", |bytes| on(bytes, ethtool::channels)),
     ("parse/ethtool/coalesce", |bytes| on(bytes, ethtool::coalesce)),
     ("parse/ethtool/driver", |bytes| on(bytes, ethtool::driver)),
-    ("parse/ethtool/features", |bytes| black_box((ethtool::features(bytes).is_ok(), ethtool::requested(bytes).is_ok()))),
+    ("parse/ethtool/features", |bytes| {
+        on(bytes, ethtool::features);
+        on(bytes, ethtool::requested);
+    }),
     ("parse/ethtool/queue_coalesce", |bytes| on(bytes, ethtool::queue_coalesce)),
     ("parse/ethtool/rings", |bytes| on(bytes, ethtool::rings)),
     ("parse/ethtool/rss", |bytes| {

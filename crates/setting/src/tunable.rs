@@ -171,6 +171,12 @@ const NAPIS: Names = &[
     "irq_suspend_timeout",
 ];
 
+/// True for a setting of a single NAPI, by a queue that it polls.
+pub fn is_of_napi(knob: &str) -> bool {
+    let of_interface = knob == "threaded";
+    THREADS.contains(&knob) || (NAPIS.contains(&knob) && !of_interface)
+}
+
 /// Settings that a driver may discard with those of NAPIs when it stops its device, or closes and opens its queues:
 /// interrupts are requested again without affinity, and XPS is spread again (`ena_update_queue_params`, `bnxt_open_nic`,
 /// `mlx5e_safe_switch_params`).

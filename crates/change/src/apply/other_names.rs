@@ -14,25 +14,15 @@ use crate::journal::{GroupId, History, Object, Touched};
 use crate::knob::{Knob, KnobError, Site, has_napi_thread, is_in_group, napi_thread};
 use rxlab_base::units::Direction;
 use rxlab_path::model::Model;
-use rxlab_setting::{Setting, Target, common_interrupt};
+use rxlab_setting::{Setting, Target, common_interrupt, is_of_napi};
 use rxlab_sys::Host;
 
 const INTERRUPT: &str = "irq_affinity";
 const PROCESS: &str = "affinity";
 const THREAD: &str = "napi_affinity";
 
-/// Values of the NAPI that polls a queue.
-const OF_NAPI: [&str; 6] = [
-    THREAD,
-    "napi_priority",
-    "queue_threaded",
-    "queue_defer_hard_irqs",
-    "queue_gro_flush_timeout",
-    "irq_suspend_timeout",
-];
-
 fn has_other_names(knob: &str) -> bool {
-    [INTERRUPT, PROCESS].contains(&knob) || OF_NAPI.contains(&knob)
+    [INTERRUPT, PROCESS].contains(&knob) || is_of_napi(knob)
 }
 
 /// Open transactions that have set such values, by their ids.
@@ -62,7 +52,7 @@ impl OtherNames {
         match &*setting.knob {
             INTERRUPT => self.refuse_interrupt(own, model, setting),
             PROCESS => self.refuse_process(own, (host, model), &setting.target, object),
-            name if OF_NAPI.contains(&name) => {
+            name if is_of_napi(name) => {
                 let knob = knob_of(name)?;
                 self.refuse_napi(own, model, (knob, &setting.target), object)?;
                 if name == THREAD {

@@ -2,10 +2,10 @@
 //! (`napi_affinity`, `napi_priority` of receive queues): what would be lost is refused before the write.
 
 use super::affinity::{ALL, thread_cpus};
-use super::priority::{KTHREADD, is_kernel_thread, is_thread_of};
+use super::priority::{KTHREADD, NAPI_THREAD, NEW, is_kernel_thread, is_thread_of};
 use super::queue_napi::is_down;
 use super::{KnobError, Result, Site};
-use rxlab_base::parse::{self, NetdevNapi, Scheduling, ThreadAttributes};
+use rxlab_base::parse::{self, NetdevNapi, ThreadAttributes};
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::Nic;
 use rxlab_sys::{Cause, HostError, Query};
@@ -111,15 +111,13 @@ fn named(site: Site<'_>) -> Result<Vec<(u32, String)>> {
             Err(error) => return Err(site.unreadable(&error)),
         };
         // Any process can take the name.
-        if name.starts_with(PREFIX) && is_kernel_thread(site, pid, |_| true)? {
+        if name.starts_with(NAPI_THREAD) && is_kernel_thread(site, pid, |_| true)? {
             found.push((pid, name));
         }
     }
     Ok(found)
 }
 
-/// `napi/NIC-NUMBER` (`napi_kthread_create`).
-const PREFIX: &str = "napi/";
 /// Longest name of a thread before Linux 5.17.
 const OLD_NAME: usize = 15;
 
@@ -133,7 +131,7 @@ fn is_of(site: Site<'_>, nic: &Nic, listed: Option<&[NetdevNapi]>, pid: u32, nam
     if let Some(napi) = listed.unwrap_or_default().iter().find(|napi| napi.pid == Some(pid)) {
         return Some(napi.ifindex) == nic.ifindex;
     }
-    let own = format!("{PREFIX}{}-", nic.name);
+    let own = format!("{NAPI_THREAD}{}-", nic.name);
     let Some(number) = name.strip_prefix(&own) else {
         return name.len() == OLD_NAME && own.starts_with(name);
     };
@@ -155,7 +153,7 @@ fn lost(site: Site<'_>, pid: u32) -> Result<Option<&'static str>> {
     let path = format!("proc/{pid}/stat");
     let now = parse::scheduling(&site.read_text(&path)?)
         .map_err(|error| KnobError::broken(&path, error, "a stat file"))?;
-    Ok((now != Scheduling { policy: 0, priority: 0, nice: 0 }).then_some("scheduling"))
+    Ok((now != NEW).then_some("scheduling"))
 }
 
 /// True if a new thread may run on these CPUs: all but those of `nohz_full` (`HK_TYPE_KTHREAD` of kernel/sched/isolation.c).
@@ -214,13 +212,12 @@ fn ended(site: Site<'_>, pid: u32) -> KnobError {
 
 #[cfg(test)]
 mod tests {
-    use super::check_threads;
+    use super::{NEW, check_threads};
     use crate::knob;
     use crate::knob::testbed::model;
     use rxlab_base::parse::{Scheduling, attribute, one_message, with_scheduling};
     use rxlab_sys::RecordedHost;
 
-    const DEFAULT: Scheduling = Scheduling { policy: 0, priority: 0, nice: 0 };
     const SLICE: u64 = 1_400_000;
 
     fn add(
@@ -249,10 +246,10 @@ mod tests {
         let host = RecordedHost::new()
             .with("netlink/netdev/napi-get", napi)
             .with("sys/class/net/eth0/threaded", "1\n");
-        let host = add(host, (2, 0, "kthreadd"), &DEFAULT);
+        let host = add(host, (2, 0, "kthreadd"), &NEW);
         // What `napi_affinity` and `napi_priority` restore is not looked at.
-        let host = add(host, (500, 2, "napi/eth0-8193"), &Scheduling { nice: -7, ..DEFAULT });
-        add(host, (700, 2, "napi/eth0-0"), &DEFAULT)
+        let host = add(host, (500, 2, "napi/eth0-8193"), &Scheduling { nice: -7, ..NEW });
+        add(host, (700, 2, "napi/eth0-0"), &NEW)
     }
 
     fn check(host: &RecordedHost) -> Result<(), String> {
@@ -279,7 +276,7 @@ mod tests {
         let status = |pid: u32| format!("proc/{pid}/task/{pid}/status");
         let pinned = "Name:\tnapi\nCpus_allowed_list:\t1\n";
         assert_eq!(check(&host().with(&status(500), pinned)), Ok(()), "it is set again");
-        let nice = Scheduling { nice: -7, ..DEFAULT };
+        let nice = Scheduling { nice: -7, ..NEW };
         for (host, pid, what) in [
             (host().with(&status(700), pinned), 700, "CPUs"),
             (add(host(), (700, 2, "napi/eth0-0"), &nice), 700, "scheduling"),
@@ -314,7 +311,7 @@ mod tests {
 
     #[test]
     fn threads_of_others_do_not_matter() {
-        let nice = Scheduling { nice: -7, ..DEFAULT };
+        let nice = Scheduling { nice: -7, ..NEW };
         for (parent, name, is_own) in [
             (2, "napi/eth0-0", true),
             (2, "napi/eth1-0", false),
@@ -326,26 +323,26 @@ mod tests {
             assert_eq!(check(&add(host(), (701, parent, name), &nice)).is_err(), is_own, "{name}");
         }
         let old = RecordedHost::new().with("sys/class/net/eth0/threaded", "1\n");
-        let old = add(add(old, (2, 0, "kthreadd"), &DEFAULT), (701, 2, "napi/eth0-8200"), &nice);
+        let old = add(add(old, (2, 0, "kthreadd"), &NEW), (701, 2, "napi/eth0-8200"), &nice);
         assert!(check(&old).is_err(), "this kernel lists no NAPIs");
     }
 
     /// A thread that polls nothing any more ends with its NAPI: its CPUs were once lost.
     #[test]
     fn threads_that_are_left_over_are_not_ended() {
-        let nice = Scheduling { nice: -7, ..DEFAULT };
+        let nice = Scheduling { nice: -7, ..NEW };
         let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
         let listed = || {
             let host = RecordedHost::new().with("sys/class/net/eth0/threaded", "0\n");
             host.with("netlink/netdev/napi-get", one_message(&ids.concat()))
         };
         let left_over = |scheduling: &Scheduling| {
-            let host = add(listed(), (2, 0, "kthreadd"), &DEFAULT);
+            let host = add(listed(), (2, 0, "kthreadd"), &NEW);
             add(host, (701, 2, "napi/eth0-8193"), scheduling)
         };
         assert!(check_before("gro", &left_over(&nice), None).is_err());
         assert_eq!(check_before("threaded", &left_over(&nice), None), Ok(()), "it gets them back");
-        assert_eq!(check_before("gro", &left_over(&DEFAULT), None), Ok(()));
+        assert_eq!(check_before("gro", &left_over(&NEW), None), Ok(()));
         assert_eq!(
             check_before("gro", &listed(), None),
             Ok(()),
@@ -356,20 +353,20 @@ mod tests {
     /// The CPUs of the thread were once lost.
     #[test]
     fn threads_of_a_renamed_interface_are_not_ended() {
-        let pinned = Scheduling { nice: -7, ..DEFAULT };
+        let pinned = Scheduling { nice: -7, ..NEW };
         let renamed = |name: &str, number: &str, scheduling: &Scheduling| {
             let host = RecordedHost::new().with("sys/class/net/eth0/threaded", "1\n");
             let other = [attribute(1, 5u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
             let host = host.with("netlink/netdev/napi-get", one_message(&other.concat()));
-            let host = add(host, (2, 0, "kthreadd"), &DEFAULT);
+            let host = add(host, (2, 0, "kthreadd"), &NEW);
             add(host, (701, 2, &format!("napi/{name}-{number}")), scheduling)
         };
         let expected = "the NAPIs of eth0 are unknown: it was renamed, napi/vx7-0 (process 701) may be one of its threads, \
                         and rxlab could not restore the scheduling of that; set the default first";
         assert_eq!(check_before("gro", &renamed("vx7", "0", &pinned), None), Err(expected.to_owned()));
-        assert_eq!(check_before("gro", &renamed("vx7", "0", &DEFAULT), None), Ok(()));
+        assert_eq!(check_before("gro", &renamed("vx7", "0", &NEW), None), Ok(()));
         assert_eq!(check_before("gro", &renamed("vx7", "8200", &pinned), None), Ok(()), "it would be listed");
-        let both = add(renamed("vx7", "0", &pinned), (702, 2, "napi/eth0-0"), &DEFAULT);
+        let both = add(renamed("vx7", "0", &pinned), (702, 2, "napi/eth0-0"), &NEW);
         assert_eq!(check_before("gro", &both, None), Ok(()), "its threads have its name");
     }
 

@@ -28,8 +28,11 @@ enum Of {
 /// The parent of every kernel thread.
 pub(super) const KTHREADD: u32 = 2;
 
+/// Beginning of the name of a thread that polls a NAPI: `napi/NIC-NUMBER` (`napi_kthread_create`).
+pub(super) const NAPI_THREAD: &str = "napi/";
+
 /// That of a new thread.
-const NEW: Scheduling = Scheduling { policy: 0, priority: 0, nice: 0 };
+pub(super) const NEW: Scheduling = Scheduling { policy: 0, priority: 0, nice: 0 };
 
 /// The thread that takes over when a CPU has too many softirqs.
 pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority { name: "ksoftirqd_priority", of: Of::Ksoftirqd };
@@ -73,7 +76,7 @@ pub(crate) fn napi_thread(site: Site<'_>) -> Result<u32> {
     site.numbered()?;
     // The kernel's number, which within a container is another process. A thread that has ended meanwhile is not listed the
     // next time.
-    if !is_kernel_thread(site, pid, |name| name.starts_with("napi/"))? {
+    if !is_kernel_thread(site, pid, |name| name.starts_with(NAPI_THREAD))? {
         return Err(site.unknown("NAPIs", &format!("its thread, process {pid}, is not visible from here")));
     }
     Ok(pid)

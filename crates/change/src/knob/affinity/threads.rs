@@ -7,12 +7,12 @@ use rustix::io::Errno;
 use super::DENIED;
 use super::lists::{ALL, KEEP, Lists, Thread};
 use crate::knob::error::Meanings;
-use crate::knob::priority::is_kernel_thread;
+use crate::knob::priority::{NAPI_THREAD, is_kernel_thread};
 use crate::knob::{KnobError, Result, Site};
 use rxlab_base::number::cpus_text;
 use rxlab_base::parse;
 use rxlab_base::units::{CpuId, CpuMask};
-use rxlab_sys::{Action, Cause};
+use rxlab_sys::{Action, Cause, unless_ended};
 
 /// CPUs that sched_setaffinity(2) can be given (rustix's `CpuSet`).
 const NAMEABLE: u32 = 1024;
@@ -32,13 +32,16 @@ pub(super) fn read(site: Site<'_>, pid: u32) -> Result<Lists> {
     if threads.is_empty() { Err(gone(site)) } else { Ok(Lists::from_threads(&threads)) }
 }
 
-/// Threads of the kernel whose CPUs end or change with something that has a knob of its own: the beginnings of their names.
-const NAPI: &str = "napi/";
-const IRQ: &str = "irq/";
+/// Beginning of the name of a thread that handles an interrupt (`setup_irq_thread`).
+const IRQ_THREAD: &str = "irq/";
 
-/// True for the thread of a NAPI.
+/// True for the thread of a NAPI. An error if procfs does not show a thread that has not ended.
 pub(super) fn is_of_napi(site: Site<'_>, tid: u32) -> Result<bool> {
-    is_kernel_thread(site, tid, |name| name.starts_with(NAPI))
+    let name = site.host.read_text(&format!("proc/{tid}/comm"));
+    if unless_ended(site.host, tid, name).map_err(|error| site.unreadable(&error))?.is_none() {
+        return Ok(false);
+    }
+    is_kernel_thread(site, tid, |name| name.starts_with(NAPI_THREAD))
 }
 
 /// Refuses a thread of the kernel that ends with its NAPI or follows its interrupt: undo would not find it, or would find what
@@ -59,7 +62,7 @@ pub(super) fn check_kind(site: Site<'_>, pid: u32) -> Result {
              up): {instead}"
         )));
     }
-    if is_kernel_thread(site, pid, |name| name.starts_with(IRQ))? {
+    if is_kernel_thread(site, pid, |name| name.starts_with(IRQ_THREAD))? {
         return Err(site.unrestorable(
             "the CPUs of an interrupt's thread, which the kernel moves with the interrupt: use `irq_affinity`".to_owned(),
         ));
