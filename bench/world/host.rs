@@ -7,8 +7,8 @@ use rustix::io::Errno as Os;
 use rxlab_base::parse::{Scheduling, attribute, ethtool, one_message};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_sys::{
-    Action, Cause, Entry, EthtoolChange, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError,
-    Operation, OtherView, Query,
+    Action, Cause, Entry, EthtoolChange, EthtoolGet, Hidden, Host, HostError, Namespace, Namespaces,
+    OpenError, Operation, OtherView, Query,
 };
 
 use super::answers::{GRO, SETTINGS, channels, links, napis, number32, offloads, rings};
@@ -460,22 +460,21 @@ impl Host for SimHost {
         Some(&self.netns)
     }
 
-    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
+    fn namespaces(&self) -> Namespaces {
         self.world.step(Counted::Any, Link::Other);
         let mut state = self.world.state();
-        if state.fault(|area| area == Area::Namespaces).is_some() {
-            return Err(Hidden("cannot look for namespaces in /proc: simulated".to_owned()));
-        }
+        let hides = state.fault(|area| area == Area::Namespaces).is_some();
         let all = &state.machine.namespaces;
         let one = |n: &super::kernel::Netns| Namespace {
             path: n.path.into(),
             inode: n.inode,
             cookie: Some(n.cookie),
         };
-        if state.knows_names_only() {
-            return Ok(all.iter().take(1).map(one).collect());
+        let shown = if hides || state.knows_names_only() { 1 } else { all.len() };
+        Namespaces {
+            seen: all.iter().take(shown).map(one).collect(),
+            hidden: hides.then(|| Hidden("cannot look for namespaces in /proc: simulated".to_owned())),
         }
-        Ok(all.iter().map(one).collect())
     }
 
     fn seen_from(&self, namespace: &Namespace, _: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {

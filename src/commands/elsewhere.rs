@@ -40,7 +40,10 @@ fn name(namespace: &Namespace) -> Option<String> {
 
 /// The interface of any namespace that receives most packets per second, if they are traffic.
 fn busiest(host: &dyn Host) -> Option<(Namespace, String, f64)> {
-    let namespaces = host.namespaces().ok().filter(|all| all.len() <= MOST)?;
+    let namespaces = host.namespaces().seen;
+    if namespaces.len() > MOST {
+        return None;
+    }
     let views: Vec<(Namespace, Box<dyn Host>)> = namespaces
         .into_iter()
         .filter_map(|namespace| {

@@ -13,7 +13,7 @@ use rxlab_sys::Host;
 
 use crate::lab::{host_in, inside, range};
 use crate::process::{Ended, Running, end_guards, guards, one_line, wait_for};
-use crate::require;
+use crate::{quiet, require};
 
 /// Two namespaces connected by a veth pair with two queues, and their own journal.
 pub(crate) struct World {
@@ -167,6 +167,7 @@ fn undo_works_from_another_namespace() {
 #[test]
 fn a_namespace_with_a_reused_inode_is_left_alone() {
     let Some(world) = World::new() else { return };
+    let _visible = quiet::all_visible();
     let inner = Namespace::new().expect("made");
     inner.ip("link add eth0 type veth peer name eth1").expect("added");
     let netns = inner.path();
@@ -291,8 +292,10 @@ fn an_interface_in_a_namespace_of_another_mount_namespace() {
         writeln!(input, "{line}").expect("it reads");
         lines.recv().expect("it answers")
     };
-    // What covers the mount hides what is in it.
+    // What covers the mount hides what is in it, and nothing else.
+    let hiding = quiet::hiding();
     run("mount -t tmpfs tmpfs \"$DIR\"; echo covered");
+    an_interface_moved_to_another_namespace_is_restored();
     let text = one_line(&world.rxlab(&["undo"]).exits(5));
     assert!(
         text.contains("the namespace mounted on /proc/") && text.contains("/ns is not visible"),
@@ -300,6 +303,7 @@ fn an_interface_in_a_namespace_of_another_mount_namespace() {
     );
     assert!(world.has_open());
     run("umount \"$DIR\"; echo uncovered");
+    drop(hiding);
     world.rxlab(&["undo"]).says(0, "rps srv0/rx-0: back to off");
     assert_eq!(run("cat /sys/class/net/srv0/queues/rx-0/rps_cpus"), "0");
     assert!(!world.has_open());

@@ -131,6 +131,7 @@ fn a_users_namespace_hides_no_device() {
         world.rxlab(&["undo"]).says(0, "rps srv0/rx-0: back to off");
         assert_eq!((mask(&later, "srv0", 0).as_str(), world.has_open()), ("0", false));
         // Nor does it keep one from being gone.
+        let _visible = quiet::all_visible();
         later.ip("link add x0 type veth peer name x1").expect("added");
         let netns = later.path();
         let apply = ["--netns", netns.to_str().expect("text"), "apply", "--set", "rps x0/rx-0 = 1"];

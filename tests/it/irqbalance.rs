@@ -123,6 +123,7 @@ fn interrupts_are_banned_from_irqbalance() {
     // Without irqbalance its list is gone, and there is nothing to restore.
     assert_eq!(run(&["apply", "--setting", &setting]).0, 0);
     terminate(running);
+    let _visible = quiet::all_visible();
     run(&["undo"]).says(0, "gone, and its value with it");
     run(&["apply", "--setting", &setting]).says(2, "irqbalance is not running");
 }

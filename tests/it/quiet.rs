@@ -46,6 +46,16 @@ pub(crate) fn settings() -> Held {
     hold("/proc/loadavg", FlockOperation::LockExclusive)
 }
 
+/// Held by tests in which something is gone, which no namespace that may have it must be hidden for.
+pub(crate) fn all_visible() -> Held {
+    hold("/proc/stat", FlockOperation::LockShared)
+}
+
+/// Held by a test that hides a network namespace from the whole machine.
+pub(crate) fn hiding() -> Held {
+    hold("/proc/stat", FlockOperation::LockExclusive)
+}
+
 /// The file of the counters.
 const COUNTERS: &str = "/proc/softirqs";
 

@@ -54,7 +54,9 @@ pub use clock::clock_ns;
 pub use flaky::{Failpoint, Fault, FlakyHost, Rule};
 pub use limits::{lift_limits, outlast_others};
 pub use live::{LiveHost, OpenError};
-pub use netns::{Hidden, Namespace, enter_netns, lasting_netns, loopback_up, netns_path, new_netns};
+pub use netns::{
+    Hidden, Namespace, Namespaces, enter_netns, lasting_netns, loopback_up, netns_path, new_netns,
+};
 pub use netns::{in_netns, is_in_group_namespace, is_in_pid_namespace, is_pid};
 pub use numbering::{Numbering, OtherNumbers, OwnNumbering, boottime_ns};
 pub use open_files::allow_files;
@@ -190,10 +192,10 @@ pub trait Host: Send + Sync {
         None
     }
 
-    /// Every network namespace of the machine, including this view's. Must be an error if some may not be
-    /// visible: undo takes a device that is in none of them for gone.
-    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
-        Ok(Vec::new())
+    /// Every network namespace of the machine, including this view's. Must say so if some may not be visible: undo takes a
+    /// device that is in none of them for gone.
+    fn namespaces(&self) -> Namespaces {
+        Namespaces::default()
     }
 
     /// The same machine in another of its network namespaces. `home` must be the one whose machine-wide
@@ -264,9 +266,7 @@ macro_rules! pass_on {
     (@ namespaces [$($to:tt)+]) => {
         fn namespace(&self) -> Option<&$crate::Namespace> { self.$($to)+.namespace() }
 
-        fn namespaces(&self) -> Result<Vec<$crate::Namespace>, $crate::Hidden> {
-            self.$($to)+.namespaces()
-        }
+        fn namespaces(&self) -> $crate::Namespaces { self.$($to)+.namespaces() }
 
         fn check_view(&self) -> Result<(), $crate::OtherView> { self.$($to)+.check_view() }
 

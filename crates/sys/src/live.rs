@@ -28,7 +28,7 @@ use super::netns::{all as all_namespaces, in_netns, inside, is_in_initial_user_n
 use super::signals::held_back;
 use super::view::compare;
 use super::{
-    Action, Cause, Entry, Hidden, Host, HostError, Namespace, Operation, OtherNumbers, OtherView,
+    Action, Cause, Entry, Hidden, Host, HostError, Namespace, Namespaces, Operation, OtherNumbers, OtherView,
     OwnNumbering, Query, boottime_ns, is_namespaced_sysctl, shell,
 };
 
@@ -362,15 +362,13 @@ impl Host for LiveHost {
         self.namespace.as_deref()
     }
 
-    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
-        match &self.kernel {
-            Some(_) => all_namespaces(),
-            // There are only files, unless they are those of a running kernel.
-            None if self.is_running() => {
-                Err(Hidden("--root shows a running kernel, but not its network namespaces".to_owned()))
-            }
-            None => Ok(Vec::new()),
+    fn namespaces(&self) -> Namespaces {
+        if self.kernel.is_some() {
+            return all_namespaces();
         }
+        // There are only files, unless they are those of a running kernel.
+        let unseen = "--root shows a running kernel, but not its network namespaces";
+        Namespaces { seen: Vec::new(), hidden: self.is_running().then(|| Hidden(unseen.to_owned())) }
     }
 
     fn find_group(&self, mount: &str, inode: u64) -> Result<Option<String>, HostError> {

@@ -55,7 +55,23 @@ pub struct Namespace {
     pub cookie: Option<u64>,
 }
 
-/// Some network namespaces may not be visible, so a search of all of them proves nothing.
+/// The network namespaces of a machine, as far as they are visible.
+#[derive(Debug, Clone, Default)]
+pub struct Namespaces {
+    /// Those that were found, each once.
+    pub seen: Vec<Namespace>,
+    /// Reason why there may be others.
+    pub hidden: Option<Hidden>,
+}
+
+impl Namespaces {
+    /// An error if there may be others than those that were found: what is in none of these may be in another.
+    pub fn are_all(self) -> Result<(), Hidden> {
+        self.hidden.map_or(Ok(()), Err)
+    }
+}
+
+/// Some network namespaces may not be visible: what was found in none of the others may be in them.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Hidden(pub String);
@@ -146,39 +162,33 @@ pub(super) fn open_netns(path: &Path) -> Result<OwnedFd, OpenError> {
 /// Every network namespace that a process lives in or holds open, that has a name, or that is mounted where a process sees it,
 /// each once.
 ///
-/// An error if some may not be visible: in a container, which sees its own processes only, if `/proc` hides processes, if a
-/// process that may not be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be
-/// reached. Namespaces that such a process holds open without living in them are not found.
-pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
-    for _ in 0..SEARCHES {
-        if let Some(all) = search()? {
-            return Ok(all);
-        }
-    }
-    Err(Hidden("mounts of network namespaces, or the processes that see them, come and go".to_owned()))
+/// Some may be hidden: in a container, which sees its own processes only, if `/proc` hides processes, if a process that may not
+/// be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be reached. Namespaces
+/// that such a process holds open without living in them are not found.
+pub(super) fn all() -> Namespaces {
+    (0..SEARCHES).find_map(|_| search()).unwrap_or_else(|| Namespaces {
+        seen: Vec::new(),
+        hidden: Some(Hidden(
+            "mounts of network namespaces, or the processes that see them, come and go".to_owned(),
+        )),
+    })
 }
 
 /// [`all`]; `None` if a mount, or the process that it was found by, has gone meanwhile: another process may see the namespace.
-fn search() -> Result<Option<Vec<Namespace>>, Hidden> {
-    let hidden = |what: &Path, error: &io::Error| {
-        Hidden(format!("cannot look for namespaces in {}: {error}", what.display()))
-    };
-    let inode =
-        std::fs::metadata("/proc/self/ns/pid").map_err(|error| hidden("/proc".as_ref(), &error))?.ino();
-    if inode != INITIAL_PID_NAMESPACE {
-        return Err(Hidden("namespaces outside this container are not visible".to_owned()));
-    }
-    all_are_listed()?;
+fn search() -> Option<Namespaces> {
     let mut seen = Seen::default();
+    seen.hidden = everything_is_listed().err();
     // First those that have a path of our own.
-    seen.add_mounts(OWN_THREAD.as_ref(), "/".as_ref())
-        .map_err(|error| hidden(OWN_THREAD.as_ref(), &error))?;
+    let added = seen.add_mounts(OWN_THREAD.as_ref(), "/".as_ref());
+    seen.note(OWN_THREAD.as_ref(), added);
     let named = entries("/run/netns".as_ref());
     let added = named.and_then(|paths| paths.into_iter().try_for_each(|path| seen.add(path)));
-    added.map_err(|error| hidden("/run/netns".as_ref(), &error))?;
-    for process in entries("/proc".as_ref()).map_err(|error| hidden("/proc".as_ref(), &error))? {
+    seen.note("/run/netns".as_ref(), added);
+    let processes = entries("/proc".as_ref());
+    for process in seen.note("/proc".as_ref(), processes).unwrap_or_default() {
         if process.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_some() {
-            seen.add_process(&process).map_err(|error| hidden(&process, &error))?;
+            let added = seen.add_process(&process);
+            seen.note(&process, added);
         }
     }
     let mounts = std::mem::take(&mut seen.mounts);
@@ -189,28 +199,41 @@ fn search() -> Result<Option<Vec<Namespace>>, Hidden> {
     }
     // One that another mount covers, or that a process sees which may not be inspected, may be reached otherwise.
     if let Some(mount) = mounts.iter().find(|mount| !seen.paths.contains_key(&mount.inode)) {
-        let later = mounted(&mount.thread).map_err(|error| hidden(&mount.thread, &error))?;
-        if !later.contains(&(mount.inode, mount.point.clone())) {
-            return Ok(None);
+        let later = mounted(&mount.thread);
+        let later = seen.note(&mount.thread, later);
+        if later.is_some_and(|later| !later.contains(&(mount.inode, mount.point.clone()))) {
+            return None;
         }
-        return Err(Hidden(format!("the namespace mounted on {} is not visible", mount.path().display())));
+        seen.hide(format!("the namespace mounted on {} is not visible", mount.path().display()));
     }
     let mut all = Vec::new();
     let mut marks = Vec::new();
-    for (inode, paths) in seen.paths {
-        match enter_one(inode, &paths).map_err(|error| Hidden(error.to_string()))? {
-            Some((namespace, mark)) => {
+    for (inode, paths) in std::mem::take(&mut seen.paths) {
+        match enter_one(inode, &paths) {
+            Ok(Some((namespace, mark))) => {
                 marks.extend(mark.ok());
                 all.push(namespace);
             }
-            None if mounts.iter().any(|mount| mount.inode == inode) => return Ok(None),
-            None => {}
+            Ok(None) if mounts.iter().any(|mount| mount.inode == inode) => return None,
+            Ok(None) => {}
+            Err(error) => seen.hide(error.to_string()),
         }
     }
-    match seen.closed.into_iter().find(|(_, mark)| !marks.contains(mark)) {
-        Some((thread, _)) => Err(Hidden(format!("the namespace of {} is not visible", thread.display()))),
-        None => Ok(Some(all)),
+    if let Some((thread, _)) = seen.closed.iter().find(|(_, mark)| !marks.contains(mark)) {
+        let why = format!("the namespace of {} is not visible", thread.display());
+        seen.hide(why);
     }
+    Some(Namespaces { seen: all, hidden: seen.hidden })
+}
+
+/// An error unless `/proc` lists every process of the machine.
+fn everything_is_listed() -> Result<(), Hidden> {
+    let own = std::fs::metadata("/proc/self/ns/pid")
+        .map_err(|error| Hidden(format!("cannot look for namespaces in /proc: {error}")))?;
+    if own.ino() != INITIAL_PID_NAMESPACE {
+        return Err(Hidden("namespaces outside this container are not visible".to_owned()));
+    }
+    all_are_listed()
 }
 
 /// The namespace `inode` by the first of `paths` that still leads to it, with its mark; `None` if none does. A process
@@ -241,6 +264,8 @@ struct Seen {
     mounts: Vec<Mounted>,
     /// Mount namespaces and roots in them whose mounts are known: inode, and device and inode of the root.
     views: BTreeSet<[u64; 3]>,
+    /// First reason why there may be others.
+    hidden: Option<Hidden>,
 }
 
 /// A namespace that is mounted.
@@ -265,6 +290,19 @@ impl Mounted {
 }
 
 impl Seen {
+    fn hide(&mut self, why: String) {
+        self.hidden.get_or_insert(Hidden(why));
+    }
+
+    /// The result; `None` for an error, which may have hidden namespaces.
+    fn note<T>(&mut self, place: &Path, result: io::Result<T>) -> Option<T> {
+        result
+            .map_err(|error| {
+                self.hide(format!("cannot look for namespaces in {}: {error}", place.display()));
+            })
+            .ok()
+    }
+
     /// Adds a file if it is a namespace: a crash leaves plain files in `/run/netns`. Its process may end at any moment,
     /// between two system calls too.
     fn add(&mut self, path: PathBuf) -> io::Result<()> {
@@ -449,7 +487,7 @@ mod tests {
 
     /// Skips like tests/it/require.rs: aloud, and not if `RXLAB_REQUIRE` names `netns`.
     fn can_enter_namespaces() -> bool {
-        let Err(missing) = all() else { return true };
+        let Err(missing) = all().are_all() else { return true };
         let required = std::env::var("RXLAB_REQUIRE").unwrap_or_default();
         let is_required = required.split(',').any(|name| name == "netns");
         assert!(!is_required, "RXLAB_REQUIRE wants netns, and it is missing: {missing}");
@@ -485,7 +523,8 @@ mod tests {
             for mut child in children {
                 child.wait().expect("it ends");
             }
-            assert!(found.expect("nothing is hidden").iter().any(|namespace| namespace.is_same(&own)));
+            assert_eq!(found.hidden, None);
+            assert!(found.seen.iter().any(|namespace| namespace.is_same(&own)));
         }
     }
 

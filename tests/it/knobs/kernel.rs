@@ -278,6 +278,7 @@ fn the_default_mask_is_that_of_the_namespace() {
     run(&there).says(0, "(was off)");
     run(&set).says(0, "(was off)");
     drop(other);
+    let _visible = quiet::all_visible();
     let (undone, text) = run(&["undo"]);
     assert_eq!(undone, 0, "{text}");
     assert!(text.contains("gone, and its value with it") && text.contains("back to off"), "{text}");

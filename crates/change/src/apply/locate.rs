@@ -67,8 +67,10 @@ fn find(
     if let Some(opened) = host.seen_from(namespace, home).ok().filter(|opened| is_it(&**opened)) {
         return Ok(Some(opened));
     }
-    let all = host.namespaces()?;
-    let Some(same) = all.iter().find(|other| other.is_same(namespace)) else { return Ok(None) };
+    let all = host.namespaces();
+    let Some(same) = all.seen.iter().find(|other| other.is_same(namespace)) else {
+        return all.are_all().map(|()| None);
+    };
     match host.seen_from(same, home) {
         Ok(opened) if is_it(&*opened) => Ok(Some(opened)),
         Ok(_) => Err(Hidden(format!("{} leads to another one by now", same.path.display()))),
@@ -162,8 +164,8 @@ fn process(host: &dyn Host, target: &Target, device: &DeviceAddress) -> Place {
         }
         (Some(then), Some(here)) if then != here => Place::Unknown(differing(then, &here)),
         (Some(_), Some(_)) => Place::Gone,
-        _ => match host.namespaces() {
-            Ok(_) => Place::Gone,
+        _ => match host.namespaces().are_all() {
+            Ok(()) => Place::Gone,
             Err(hidden) => Place::Unknown(hidden.to_string()),
         },
     }

@@ -6,7 +6,7 @@ use super::locate::{in_one, in_passes, interfaces, look};
 use crate::journal::{Begin, SysfsIds};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{DeviceAddress, Model};
-use rxlab_sys::{Entry, Hidden, Host, HostError, Namespace};
+use rxlab_sys::{Entry, Hidden, Host, HostError, Namespace, Namespaces};
 
 /// A device that was found: the machine seen from its network namespace, the receive path there, its name.
 pub(super) type Found = (Box<dyn Host>, Box<Model>, NicName);
@@ -117,10 +117,9 @@ fn in_all<T>(
 ) -> Result<Option<T>, Hidden> {
     // A device that moves during the search, from an unsearched namespace to a searched one, is missed:
     // search again in reverse order.
-    let forth = host.namespaces()?;
-    let back: Vec<Namespace> = host.namespaces()?.into_iter().rev().collect();
-    let mut all: Vec<Namespace> = forth.into_iter().chain(back).collect();
-    let mut hidden = None;
+    let (forth, back) = (host.namespaces(), host.namespaces());
+    let mut hidden = forth.hidden.or(back.hidden);
+    let mut all: Vec<Namespace> = forth.seen.into_iter().chain(back.seen.into_iter().rev()).collect();
     for _ in 0..ROUNDS {
         let mut ended = Vec::new();
         for namespace in all {
@@ -138,7 +137,9 @@ fn in_all<T>(
             return hidden.map_or(Ok(None), Err);
         }
         // The process that it was found by may have ended, and others may be in it.
-        all = host.namespaces()?;
+        let Namespaces { seen, hidden: unseen } = host.namespaces();
+        hidden = unseen;
+        all = seen;
         all.retain(|left| ended.iter().any(|one| one.is_same(left)));
     }
     match all.first() {

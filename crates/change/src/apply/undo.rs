@@ -245,8 +245,8 @@ fn put_back_own(
             if !matches!(target, Target::Process(_)) && !is_still_it() {
                 return another_object();
             }
-            return match host.namespaces() {
-                Ok(_) => Outcome::Gone,
+            return match host.namespaces().are_all() {
+                Ok(()) => Outcome::Gone,
                 Err(hidden) => failed(format!("{error}, or hidden: {hidden}")),
             };
         }
