@@ -7,6 +7,7 @@ mod cost;
 mod draft;
 mod expected;
 mod forecast;
+mod machine;
 mod moves;
 mod policy;
 mod prediction;

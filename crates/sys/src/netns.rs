@@ -1,13 +1,12 @@
-//! Network namespaces: naming, identifying and finding them, and moving a thread into one.
+//! Network namespaces: naming and identifying them, and moving a thread into one.
 
 #![allow(clippy::disallowed_methods)] // Looks for namespaces in /proc.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+mod search;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -16,28 +15,20 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::OpenError;
 use super::apart::apart;
-use super::shown::all_are_listed;
 use super::socket::{last_error, netns_cookie};
-use rxlab_base::parse;
+
+pub(super) use search::all;
+pub use search::{Hidden, Namespaces};
 
 /// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// File system type that statfs(2) reports for a namespace file (include/uapi/linux/magic.h).
-const NSFS_MAGIC: i64 = 0x6e73_6673;
-
-const OWN_THREAD: &str = "/proc/thread-self";
-
 /// Inode of the initial PID namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h). A process in another
 /// one sees only part of the processes of the machine.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
-
-/// Searches until the namespaces that are mounted stay where they were found.
-const SEARCHES: u32 = 5;
 
 /// Inode of the initial user namespace (`PROC_USER_INIT_INO`).
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
@@ -54,27 +45,6 @@ pub struct Namespace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<u64>,
 }
-
-/// The network namespaces of a machine, as far as they are visible.
-#[derive(Debug, Clone, Default)]
-pub struct Namespaces {
-    /// Those that were found, each once.
-    pub seen: Vec<Namespace>,
-    /// Reason why there may be others.
-    pub hidden: Option<Hidden>,
-}
-
-impl Namespaces {
-    /// An error if there may be others than those that were found: what is in none of these may be in another.
-    pub fn are_all(self) -> Result<(), Hidden> {
-        self.hidden.map_or(Ok(()), Err)
-    }
-}
-
-/// Some network namespaces may not be visible: what was found in none of the others may be in them.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct Hidden(pub String);
 
 impl Namespace {
     /// The namespace of the calling thread. Needs no privilege.
@@ -159,251 +129,6 @@ pub(super) fn open_netns(path: &Path) -> Result<OwnedFd, OpenError> {
         .map_err(|errno| OpenError::Namespace { path: path.to_owned(), errno })
 }
 
-/// Every network namespace that a process lives in or holds open, that has a name, or that is mounted where a process sees it,
-/// each once.
-///
-/// Some may be hidden: in a container, which sees its own processes only, if `/proc` hides processes, if a process that may not
-/// be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be reached. Namespaces
-/// that such a process holds open without living in them are not found.
-pub(super) fn all() -> Namespaces {
-    (0..SEARCHES).find_map(|_| search()).unwrap_or_else(|| Namespaces {
-        seen: Vec::new(),
-        hidden: Some(Hidden(
-            "mounts of network namespaces, or the processes that see them, come and go".to_owned(),
-        )),
-    })
-}
-
-/// [`all`]; `None` if a mount, or the process that it was found by, has gone meanwhile: another process may see the namespace.
-fn search() -> Option<Namespaces> {
-    let mut seen = Seen::default();
-    seen.hidden = everything_is_listed().err();
-    // First those that have a path of our own.
-    let added = seen.add_mounts(OWN_THREAD.as_ref(), "/".as_ref());
-    seen.note(OWN_THREAD.as_ref(), added);
-    let named = entries("/run/netns".as_ref());
-    let added = named.and_then(|paths| paths.into_iter().try_for_each(|path| seen.add(path)));
-    seen.note("/run/netns".as_ref(), added);
-    let processes = entries("/proc".as_ref());
-    for process in seen.note("/proc".as_ref(), processes).unwrap_or_default() {
-        if process.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_some() {
-            let added = seen.add_process(&process);
-            seen.note(&process, added);
-        }
-    }
-    let mounts = std::mem::take(&mut seen.mounts);
-    for mount in &mounts {
-        if mount.is_reached() {
-            seen.paths.entry(mount.inode).or_default().push(mount.path());
-        }
-    }
-    // One that another mount covers, or that a process sees which may not be inspected, may be reached otherwise.
-    if let Some(mount) = mounts.iter().find(|mount| !seen.paths.contains_key(&mount.inode)) {
-        let later = mounted(&mount.thread);
-        let later = seen.note(&mount.thread, later);
-        if later.is_some_and(|later| !later.contains(&(mount.inode, mount.point.clone()))) {
-            return None;
-        }
-        seen.hide(format!("the namespace mounted on {} is not visible", mount.path().display()));
-    }
-    let mut all = Vec::new();
-    let mut marks = Vec::new();
-    for (inode, paths) in std::mem::take(&mut seen.paths) {
-        match enter_one(inode, &paths) {
-            Ok(Some((namespace, mark))) => {
-                marks.extend(mark.ok());
-                all.push(namespace);
-            }
-            Ok(None) if mounts.iter().any(|mount| mount.inode == inode) => return None,
-            Ok(None) => {}
-            Err(error) => seen.hide(error.to_string()),
-        }
-    }
-    if let Some((thread, _)) = seen.closed.iter().find(|(_, mark)| !marks.contains(mark)) {
-        let why = format!("the namespace of {} is not visible", thread.display());
-        seen.hide(why);
-    }
-    Some(Namespaces { seen: all, hidden: seen.hidden })
-}
-
-/// An error unless `/proc` lists every process of the machine.
-fn everything_is_listed() -> Result<(), Hidden> {
-    let own = std::fs::metadata("/proc/self/ns/pid")
-        .map_err(|error| Hidden(format!("cannot look for namespaces in /proc: {error}")))?;
-    if own.ino() != INITIAL_PID_NAMESPACE {
-        return Err(Hidden("namespaces outside this container are not visible".to_owned()));
-    }
-    all_are_listed()
-}
-
-/// The namespace `inode` by the first of `paths` that still leads to it, with its mark; `None` if none does. A process
-/// may have ended or closed the file since, and opened another one by the same number.
-fn enter_one(inode: u64, paths: &[PathBuf]) -> Result<Option<(Namespace, io::Result<u64>)>, OpenError> {
-    for path in paths {
-        let found = Namespace::open(path).and_then(|found| {
-            let mark = in_netns(path, || mark(OWN_THREAD.as_ref()))?;
-            Ok((found, mark))
-        });
-        match found {
-            Ok(found) if found.0.inode == inode => return Ok(Some(found)),
-            Ok(_) => {}
-            Err(error) if error.leads_nowhere() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
-}
-
-/// Results of a search.
-#[derive(Default)]
-struct Seen {
-    /// The files of each namespace, by inode.
-    paths: BTreeMap<u64, Vec<PathBuf>>,
-    /// Threads that may not be inspected, with the marks of their namespaces.
-    closed: Vec<(PathBuf, u64)>,
-    mounts: Vec<Mounted>,
-    /// Mount namespaces and roots in them whose mounts are known: inode, and device and inode of the root.
-    views: BTreeSet<[u64; 3]>,
-    /// First reason why there may be others.
-    hidden: Option<Hidden>,
-}
-
-/// A namespace that is mounted.
-struct Mounted {
-    inode: u64,
-    /// The mount point below the root of the thread that sees it.
-    point: PathBuf,
-    thread: PathBuf,
-    /// That root, as we reach it.
-    root: PathBuf,
-}
-
-impl Mounted {
-    /// Its file, as we reach it.
-    fn path(&self) -> PathBuf {
-        self.root.join(&self.point)
-    }
-
-    fn is_reached(&self) -> bool {
-        std::fs::metadata(self.path()).is_ok_and(|file| file.ino() == self.inode)
-    }
-}
-
-impl Seen {
-    fn hide(&mut self, why: String) {
-        self.hidden.get_or_insert(Hidden(why));
-    }
-
-    /// The result; `None` for an error, which may have hidden namespaces.
-    fn note<T>(&mut self, place: &Path, result: io::Result<T>) -> Option<T> {
-        result
-            .map_err(|error| {
-                self.hide(format!("cannot look for namespaces in {}: {error}", place.display()));
-            })
-            .ok()
-    }
-
-    /// Adds a file if it is a namespace: a crash leaves plain files in `/run/netns`. Its process may end at any moment,
-    /// between two system calls too.
-    fn add(&mut self, path: PathBuf) -> io::Result<()> {
-        let inode = std::fs::metadata(&path)
-            .and_then(|file| Ok((rustix::fs::statfs(&path)?.f_type == NSFS_MAGIC).then(|| file.ino())));
-        match inode {
-            Ok(inode) => {
-                inode.into_iter().for_each(|inode| self.paths.entry(inode).or_default().push(path.clone()));
-                Ok(())
-            }
-            Err(error) if is_gone(&error) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The namespaces that are mounted where a thread sees them.
-    fn add_mounts(&mut self, thread: &Path, root: &Path) -> io::Result<()> {
-        let view = || {
-            let (namespace, root) = (thread.join("ns/mnt").metadata()?, thread.join("root").metadata()?);
-            Ok([namespace.ino(), root.dev(), root.ino()])
-        };
-        match view() {
-            Ok(view) if !self.views.insert(view) => return Ok(()),
-            Err(error) if is_gone(&error) => return Ok(()),
-            // Its list can be read all the same.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            Err(error) => return Err(error),
-            Ok(_) => {}
-        }
-        let (thread, root) = (thread.to_owned(), root.to_owned());
-        let mounted = mounted(&thread)?.into_iter();
-        self.mounts.extend(mounted.map(|(inode, point)| Mounted {
-            inode,
-            point,
-            thread: thread.clone(),
-            root: root.clone(),
-        }));
-        Ok(())
-    }
-
-    /// The namespaces that the threads of a process are in, and those it holds open.
-    fn add_process(&mut self, process: &Path) -> io::Result<()> {
-        for thread in entries(&process.join("task"))? {
-            self.add_mounts(&thread, &thread.join("root"))?;
-            match self.add(thread.join("ns/net")) {
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => match mark(&thread) {
-                    Ok(mark) => self.closed.push((thread, mark)),
-                    Err(gone) if is_gone(&gone) => {}
-                    Err(_) => return Err(error),
-                },
-                added => added?,
-            }
-        }
-        for file in entries(&process.join("fd"))? {
-            match std::fs::read_link(&file) {
-                Ok(target) if target.to_string_lossy().starts_with("net:[") => self.add(file)?,
-                Ok(_) => {}
-                Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The inode of a file in the procfs of a thread's network namespace: no two existing namespaces share it.
-/// Unlike `ns/net` it can be read for any process.
-fn mark(thread: &Path) -> io::Result<u64> {
-    Ok(std::fs::metadata(thread.join("net/dev"))?.ino())
-}
-
-/// Inodes of namespaces, and the files below the root of a thread on which they are mounted, such as those of container
-/// engines. Empty if it has ended.
-fn mounted(thread: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
-    let mounts = match std::fs::read(thread.join("mountinfo")) {
-        // EINVAL: a zombie has no mounts.
-        Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::InvalidInput => return Ok(Vec::new()),
-        mounts => mounts?,
-    };
-    let namespaces = parse::mounted_namespaces(&mounts).map_err(io::Error::other)?;
-    let below = |point: Vec<u8>| PathBuf::from(OsString::from_vec(point[1..].to_vec()));
-    Ok(namespaces.into_iter().map(|(inode, point)| (inode, below(point))).collect())
-}
-
-/// Entries of a directory; empty if it does not exist.
-fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    match std::fs::read_dir(directory) {
-        Ok(entries) => entries
-            .filter(|entry| !entry.as_ref().is_err_and(is_gone))
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect(),
-        Err(error) if is_gone(&error) => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
-}
-
-/// ENOENT, or ESRCH, which procfs returns for a process that ends.
-fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
-}
-
 /// Moves only the calling thread into the network namespace of `path`: a file such as
 /// `/run/netns/NAME` or `/proc/PID/ns/net`. Needs CAP_SYS_ADMIN.
 ///
@@ -473,9 +198,7 @@ pub fn lasting_netns(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
-    use super::{Namespace, all, enter_one, is_above};
+    use super::{Namespace, is_above};
 
     #[test]
     fn the_groups_of_process_1_are_above_those_of_a_container() {
@@ -483,49 +206,6 @@ mod tests {
         assert!(is_above("5:devices:/\n4:memory:/../..\n"));
         assert!(!is_above("0::/init.scope\n") && !is_above("4:memory:/\n0::/\n") && !is_above(""));
         assert!(!is_above("1:name=systemd:/a:/..b\n"), "a group of that name");
-    }
-
-    /// Skips like tests/it/require.rs: aloud, and not if `RXLAB_REQUIRE` names `netns`.
-    fn can_enter_namespaces() -> bool {
-        let Err(missing) = all().are_all() else { return true };
-        let required = std::env::var("RXLAB_REQUIRE").unwrap_or_default();
-        let is_required = required.split(',').any(|name| name == "netns");
-        assert!(!is_required, "RXLAB_REQUIRE wants netns, and it is missing: {missing}");
-        println!("skipped, netns is missing: {missing}");
-        false
-    }
-
-    /// A descriptor's number is used again by the time it is looked at: the namespace is still there.
-    #[test]
-    fn a_namespace_is_found_by_any_of_its_files() {
-        if !can_enter_namespaces() {
-            return;
-        }
-        let own = Namespace::own().expect("every thread has one");
-        let paths = ["/proc/self/fd/999999", "/dev/null", "/proc/self/ns/net"].map(Into::into);
-        let found = enter_one(own.inode, &paths).expect("it can be entered").expect("by the last");
-        assert!(found.0.is_same(&own));
-        assert!(enter_one(own.inode, &paths[..2]).expect("both lead nowhere").is_none());
-        assert!(enter_one(own.inode + 1, &paths).expect("another namespace").is_none());
-    }
-
-    /// A search once failed if a process ended between two readings of its namespace.
-    #[test]
-    fn processes_that_end_do_not_hide_namespaces() {
-        if !can_enter_namespaces() {
-            return;
-        }
-        let own = Namespace::own().expect("every thread has one");
-        let mut short_lived = std::iter::repeat_with(|| Command::new("true").spawn().expect("started"));
-        for _ in 0..50 {
-            let children: Vec<_> = short_lived.by_ref().take(8).collect();
-            let found = all();
-            for mut child in children {
-                child.wait().expect("it ends");
-            }
-            assert_eq!(found.hidden, None);
-            assert!(found.seen.iter().any(|namespace| namespace.is_same(&own)));
-        }
     }
 
     #[test]

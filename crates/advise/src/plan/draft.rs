@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::expected::Work;
+use super::machine::Machine;
 use super::policy::{Options, Variable};
 use super::reason::Reason;
-use super::share::Machine;
 use super::spread::{below, stands_on};
 use super::topology::CpuTopology;
 use rxlab_base::units::{CpuId, CpuMask, NicName};

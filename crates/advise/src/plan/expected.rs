@@ -11,8 +11,8 @@ mod uncounted;
 
 use std::collections::BTreeMap;
 
+use super::machine::{Machine, receive_work};
 use super::moves::Cost;
-use super::share::{Machine, receive_work};
 use super::topology::CpuTopology;
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId};
 use rxlab_path::evidence::{MAX_PACKET_COST, TRAFFIC, is_counted, queue_packets};

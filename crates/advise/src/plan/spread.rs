@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::candidates::masks::best;
 use super::candidates::seen;
+use super::machine::{HIGH_LOAD, Machine};
 use super::moves::Steering;
 use super::policy::{Variable, objection_to_masks};
 use super::reason::Reason;
-use super::share::{HIGH_LOAD, Machine, Part, ShareOptions};
+use super::share::{Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
 use super::{expected, forecast};

@@ -1,6 +1,6 @@
 //! RPS masks to try: groups of CPUs around those that receive, each in the order in which its CPUs are added to a mask.
 
-use super::super::share::Machine;
+use super::super::machine::Machine;
 use super::super::throughput::{EQUAL, Traffic};
 use super::super::topology::CpuTopology;
 use super::seen;

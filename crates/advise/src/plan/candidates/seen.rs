@@ -7,7 +7,7 @@ use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{TRAFFIC, irq_cpus};
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, ProcessRates, Rates};
 
-use super::super::share::Machine;
+use super::super::machine::Machine;
 use super::super::topology::CpuTopology;
 use crate::diagnose::processing;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::share::{HIGH_LOAD, Machine};
+use crate::plan::machine::{HIGH_LOAD, Machine};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::{is_counted, queue_packets, receive_time};
 use rxlab_path::model::{Nic, NicKind};

@@ -2,8 +2,8 @@
 
 use crate::diagnose::{INTERRUPTS, moderation_is_off};
 use crate::plan::draft::Draft;
+use crate::plan::machine::HIGH_LOAD;
 use crate::plan::policy::Variable;
-use crate::plan::share::HIGH_LOAD;
 use rxlab_base::parse::ethtool::Coalesce;
 use rxlab_base::units::{Fact, NicName};
 use rxlab_path::evidence::{adapts, queue_packets};

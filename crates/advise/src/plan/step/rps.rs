@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::back::Back;
 use crate::plan::draft::Draft;
+use crate::plan::machine::is_busy;
 use crate::plan::policy::Variable;
-use crate::plan::share::{FEW, Part, ShareOptions, is_busy};
+use crate::plan::share::{FEW, Part, ShareOptions};
 use crate::plan::spread::{OWN, given, narrowed, unsteerable};
 use rxlab_base::units::{CpuMask, NicName, QueueId};
 use rxlab_path::evidence::{is_counted, queue_packets};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{able, of_nics, only, plan_of, planned, simulate, texts};
 use crate::plan::expected::Work;
+use crate::plan::machine::Machine;
 use crate::plan::policy::{Options, Policed, Policy, Variable};
-use crate::plan::share::Machine;
 use crate::plan::topology::CpuTopology;
 use rxlab_base::parse::ethtool::{Coalesce, Rss};
 use rxlab_base::units::{CpuId, IrqId, Need};
