@@ -3,6 +3,7 @@
 //! Pure values. Topology ([`Model`]) comes from one sample, [`Rates`] from two; nothing here reads
 //! files, judges or prints.
 
+mod address;
 mod between;
 mod flow;
 mod flow_path;
@@ -23,6 +24,7 @@ pub use crate::sample::{
     LosingSocket, LossRates, Napi, NapiSettings, NetNamespace, Process, ProcessRates, RxQueue, Settings,
     SocketRates, Source, ThreadRates, ThrottledRates, Transport, TxQueue,
 };
+pub use address::DeviceAddress;
 pub use between::IntervalError;
 pub use flow::{Flow, FlowError};
 pub use flow_path::{Certainty, FlowPath, Step};
@@ -32,5 +34,5 @@ pub use rates::{Costs, CpuRates, HandOver, IrqRates, NicRates, Rates, SoftirqTim
 pub use rxlab_base::parse::{Container, Holder, Xdp, XdpMode};
 pub use rxlab_base::units::Fact;
 pub use stack::{Peer, Stack};
-pub use topology::{Contradiction, DeviceAddress, Model, Nic, NicKind};
+pub use topology::{Contradiction, Model, Nic, NicKind};
 pub use totals::{CpuTotals, Totals};

@@ -1,10 +1,10 @@
 //! The receive path of one machine at one moment: NIC -> queue -> IRQ -> CPU -> RPS and RFS.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::address::DeviceAddress;
 use super::interrupts::{self, Others, Polls};
 use super::listeners::{self, Listener};
 use super::stack::{self, Stack};
@@ -16,7 +16,6 @@ use crate::sample::{
 };
 use rxlab_base::parse::Xdp;
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId, find_by_name};
-use rxlab_sys::ProcessId;
 
 /// A machine's receive path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -176,76 +175,6 @@ fn in_use(below: Vec<&Nic>) -> Vec<&Nic> {
     let is_standby = |nic: &&&Nic| nic.hardware.function == Function::Paravirtual;
     let one = below.iter().find(is_primary).or_else(|| below.iter().find(is_standby)).copied();
     one.map_or(below, |one| vec![one])
-}
-
-/// A device identity that survives renames and reboots: `pci:0000:00:03.0`, with `/port-1` and so on for
-/// further ports of one function, or `virtual:veth0` without a bus address. Unique among the interfaces of a
-/// machine. `process:812@5137/4026531836` is a process by its number, its start and the PID namespace of the number.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(transparent)]
-pub struct DeviceAddress(pub String);
-
-impl DeviceAddress {
-    /// Identity of a process: its number may be reused in the same boot, but not with the same start (in
-    /// clock ticks since boot). Without a numbering, as in recordings, it is `process:812@5137`.
-    pub fn of_process(process: ProcessId) -> Self {
-        let ProcessId { pid, start, numbering } = process;
-        let numbering = numbering.map_or_else(String::new, |numbering| format!("/{numbering}"));
-        Self(format!("process:{pid}@{start}{numbering}"))
-    }
-
-    /// Number and start of a process, and what [`DeviceAddress::numbering`] returns.
-    fn process(&self) -> Option<(&str, Option<&str>)> {
-        let text = self.0.strip_prefix("process:")?;
-        Some(text.split_once('/').map_or((text, None), |(process, numbering)| (process, Some(numbering))))
-    }
-
-    /// The namespaces that the number and the start of a process depend on, as [`Numbering`] prints them; `None` for other
-    /// devices, in recordings, and in files of earlier versions.
-    pub fn numbering(&self) -> Option<&str> {
-        self.process()?.1
-    }
-
-    /// True if both are one device. A process in a file of an earlier version has no numbering: its number and start
-    /// decide.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let is_one = || {
-            let ((mine, here), (theirs, there)) = self.process().zip(other.process())?;
-            Some(mine == theirs && (here.is_none() || there.is_none()))
-        };
-        self == other || is_one().unwrap_or(false)
-    }
-
-    /// True for numbers of two PID namespaces whose processes started in the same clock tick.
-    pub fn may_be_same_process(&self, other: &Self) -> bool {
-        let parts = |address: &Self| {
-            let (process, numbering) = address.process()?;
-            Some((process.split_once('@')?.1.to_owned(), numbering?.to_owned()))
-        };
-        parts(self).zip(parts(other)).is_some_and(|(one, other)| one.0 == other.0 && one.1 != other.1)
-    }
-
-    /// True for an interface without hardware, whose values are lost when it is removed.
-    pub fn is_virtual(&self) -> bool {
-        self.0.starts_with("virtual:")
-    }
-
-    /// True for an interface of a device, which keeps its address.
-    pub fn is_hardware(&self) -> bool {
-        !self.is_virtual() && !self.0.starts_with("process:")
-    }
-
-    /// Its PCI function, `0000:03:00.0`, which several ports may share; `None` on other buses.
-    pub fn pci_function(&self) -> Option<&str> {
-        self.0.strip_prefix("pci:")?.split('/').next()
-    }
-}
-
-impl fmt::Display for DeviceAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 /// Kind of an interface, as far as steering cares.
@@ -453,27 +382,10 @@ fn nic(raw: &RawNic, is_port: bool, irqs: &[Irq], others: &Others<'_>, polls: &P
         hardware: raw.hardware.clone(),
         napi: raw.napi.clone(),
         contradictions,
-        ..Nic::new(raw.name.clone(), address(raw, path), kind)
+        ..Nic::new(raw.name.clone(), DeviceAddress::of_nic(raw, path), kind)
     };
     nic.apply_steering();
     nic
-}
-
-fn address(raw: &RawNic, path: Option<&str>) -> DeviceAddress {
-    let physical = path.filter(|path| !path.contains("/virtual/"));
-    let port = raw.dev_port.known().filter(|port| **port > 0);
-    match (physical.and_then(pci_function), physical) {
-        (Some(function), _) => {
-            let port = port.map_or_else(String::new, |port| format!("/port-{port}"));
-            DeviceAddress(format!("pci:{function}{port}"))
-        }
-        // Not PCI: the device path without the interface's name, which may change.
-        (None, Some(path)) => {
-            let device = path.split("/net/").next().unwrap_or(path);
-            DeviceAddress(format!("dev:{}", device.trim_start_matches("../")))
-        }
-        (None, None) => DeviceAddress(format!("virtual:{}", raw.name)),
-    }
 }
 
 #[cfg(test)]
