@@ -17,7 +17,7 @@ use crate::found_again::{World, mask, set_mask};
 use crate::lab::{host_in, inside};
 use crate::numbering::hiding;
 use crate::process::{Ended, Running, one_line, rxlab, wait_for};
-use crate::require;
+use crate::{quiet, require};
 
 /// `ip link set FROM name TO` inside, with any bytes.
 fn rename(namespace: &Namespace, from: &[u8], to: &[u8]) {
