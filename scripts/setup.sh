@@ -85,6 +85,7 @@ case $goal in test | cases)
   if [ "$(uname -m)" = x86_64 ]; then
     need qemu-system-x86_64 qemu-system-x86
     need cpio cpio
+    need xz xz-utils
     # A dynamically linked busybox does not run in a guest.
     if ! command -v busybox >/dev/null 2>&1 || ldd "$(command -v busybox)" >/dev/null 2>&1; then
       missing="$missing busybox-static"
