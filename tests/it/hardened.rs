@@ -253,6 +253,21 @@ fn a_countdown_reverts_the_change_of_a_killed_guard() {
     assert_eq!(scene.mask(), "0");
 }
 
+/// The command once reported the kept change as an error.
+#[test]
+fn a_countdown_ends_when_another_command_confirms() {
+    let Some(scene) = Scene::new() else { return };
+    let mut terminal = on_a_terminal(&scene.command(&[&["apply"], &SET[..], &["--confirm", "60s"]].concat()));
+    let mut terminal = Running::start(terminal.stdin(Stdio::piped()));
+    let stdin = terminal.stdin();
+    wait_for("the change", || scene.mask() == "3");
+    wait_for("the transaction", || scene.rxlab(&["confirm"]).status.success());
+    let text = one_line(&terminal.output().exits(0));
+    drop(stdin);
+    assert!(text.contains("was confirmed by another command"), "{text}");
+    scene.rxlab(&["undo"]).exits(0);
+}
+
 /// What was typed before the question once confirmed the change, and so did a pasted text.
 #[test]
 fn only_a_typed_enter_confirms() {

@@ -87,6 +87,9 @@ fn services_are_confined() {
         for limit in ["LimitNOFILE=", "TasksMax=", "MemoryMax="] {
             assert!(text.contains(&format!("\n{limit}")), "{limit}: {text}");
         }
+        // With CAP_SYS_PTRACE, what `@system-service` allows would write to the memory of any process.
+        let filters = text.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=~"));
+        assert!(filters.flat_map(str::split_whitespace).any(|call| call == "process_vm_writev"), "{text}");
         let weaker = text.replace("ProtectProc=invisible\n", "");
         std::fs::write(unit, weaker).expect("written");
         assert!(!is_confined(unit), "the check itself works");

@@ -67,11 +67,16 @@ fn left(store: &Store, id: &str) -> Result<Option<Duration>> {
     Ok(left.filter(|left| !left.is_zero()))
 }
 
-/// Waits until the guard has reverted the change, does that in place of one that has ended, or reports that another command has confirmed it or reverted it.
+/// Waits until the guard has reverted the change, or does that in place of one that has ended. An error unless another command has
+/// confirmed the change.
 fn ended(global: &Global, store: &Store, id: &str) -> Result {
     let tries = GUARD_GRACE.as_millis() / TICK.as_millis();
     for _ in 0..tries {
         match store.load(id)? {
+            Some(history) if history.is_confirmed() => {
+                writeln!(output::stderr(), "rxlab: transaction {id} was confirmed by another command")?;
+                return Ok(());
+            }
             Some(history) if history.pending_deadline().is_some() && store.has_lost_guard(id) => {
                 // One that has left a value for the user has said so.
                 if leftovers::pass_on_notices(global).is_empty() {
@@ -79,8 +84,7 @@ fn ended(global: &Global, store: &Store, id: &str) -> Result {
                 }
                 return Err(CommandError::silent(Kind::Changed));
             }
-            Some(history) if history.pending_deadline().is_some() => std::thread::sleep(TICK),
-            Some(_) => return Err(changed(format!("transaction {id} was confirmed by another command"))),
+            Some(_) => std::thread::sleep(TICK),
             None => {
                 // The guard leaves its notice last. There is none if another command has reverted the change.
                 std::thread::sleep(TICK);

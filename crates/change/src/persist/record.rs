@@ -9,8 +9,8 @@ use rxlab_base::grammar::systemd::{self, argument};
 
 pub const RECORD_UNIT: &str = "rxlab-record.service";
 
-/// It reads the machine, and writes to the state directory only. Of the privileges of root it keeps the one to see the
-/// threads of other users.
+/// It reads the machine, and writes to the state directory only. Of the privileges of root it keeps the one to see which
+/// processes have sockets and namespaces.
 const SANDBOX: &str = "\
 CapabilityBoundingSet=CAP_SYS_PTRACE
 NoNewPrivileges=yes
@@ -34,7 +34,7 @@ RestrictRealtime=yes
 SystemCallArchitectures=native
 SystemCallErrorNumber=EPERM
 SystemCallFilter=@system-service
-SystemCallFilter=~@privileged @resources
+SystemCallFilter=~@privileged @resources process_vm_readv process_vm_writev
 IPAddressDeny=any
 UMask=0077
 LimitNOFILE=1024
