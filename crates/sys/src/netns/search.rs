@@ -61,54 +61,57 @@ pub fn all() -> Namespaces {
 
 /// [`all`]; `None` if a mount, or the process that it was found by, has gone meanwhile: another process may see the namespace.
 fn search() -> Option<Namespaces> {
-    let mut seen = Seen::default();
-    seen.hidden = everything_is_listed().err();
+    let mut seen = Seen { hidden: everything_is_listed().err(), ..Seen::default() };
     // First those that have a path of our own.
-    let added = seen.add_mounts(OWN_THREAD.as_ref(), "/".as_ref());
-    seen.note(OWN_THREAD.as_ref(), added);
+    let own = mounted(OWN_THREAD.as_ref());
+    for (inode, point) in seen.note(OWN_THREAD.as_ref(), own).unwrap_or_default() {
+        seen.paths.entry(inode).or_default().push(Path::new("/").join(point));
+    }
     let named = entries("/run/netns".as_ref());
     let added = named.and_then(|paths| paths.into_iter().try_for_each(|path| seen.add(path)));
     seen.note("/run/netns".as_ref(), added);
-    let processes = entries("/proc".as_ref());
-    for process in seen.note("/proc".as_ref(), processes).unwrap_or_default() {
-        if process.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_some() {
-            let added = seen.add_process(&process);
-            seen.note(&process, added);
-        }
+    let all = entries("/proc".as_ref());
+    let mut processes = seen.note("/proc".as_ref(), all).unwrap_or_default();
+    processes.retain(|path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_some());
+    for process in &processes {
+        let added = seen.add_process(process);
+        seen.note(process, added);
     }
-    let mounts = std::mem::take(&mut seen.mounts);
-    for mount in &mounts {
-        if mount.is_reached() {
-            seen.paths.entry(mount.inode).or_default().push(mount.path());
-        }
-    }
-    // One that another mount covers, or that a process sees which may not be inspected, may be reached otherwise.
-    if let Some(mount) = mounts.iter().find(|mount| !seen.paths.contains_key(&mount.inode)) {
-        let later = mounted(&mount.thread);
-        let later = seen.note(&mount.thread, later);
-        if later.is_some_and(|later| !later.contains(&(mount.inode, mount.point.clone()))) {
-            return None;
-        }
-        seen.hide(format!("the namespace mounted on {} is not visible", mount.path().display()));
-    }
-    let mut all = Vec::new();
-    let mut marks = Vec::new();
     for (inode, paths) in std::mem::take(&mut seen.paths) {
         match enter_one(inode, &paths) {
-            Ok(Some((namespace, mark))) => {
-                marks.extend(mark.ok());
-                all.push(namespace);
-            }
-            Ok(None) if mounts.iter().any(|mount| mount.inode == inode) => return None,
-            Ok(None) => {}
+            Ok(found) => seen.found.extend(found.map(|found| (inode, found))),
             Err(error) => seen.hide(error.to_string()),
         }
     }
+    // Then those that are only mounted.
+    let added = seen.add_mounts(OWN_THREAD.as_ref(), "/".as_ref());
+    seen.note(OWN_THREAD.as_ref(), added);
+    for process in &processes {
+        let threads = entries(&process.join("task"));
+        let added = threads.and_then(|threads| {
+            threads.iter().try_for_each(|thread| seen.add_mounts(thread, &thread.join("root")))
+        });
+        seen.note(process, added);
+    }
+    // One that another mount covers, or that a process sees which may not be inspected, may have been reached otherwise.
+    for mount in std::mem::take(&mut seen.unreached) {
+        if seen.found.contains_key(&mount.inode) {
+            continue;
+        }
+        let later = mounted(&mount.thread);
+        let later = seen.note(&mount.thread, later);
+        if later.is_some_and(|later| !later.contains(&(mount.inode, mount.point))) {
+            return None;
+        }
+        seen.hide(format!("the namespace mounted on {} is not visible", mount.path.display()));
+    }
+    let marks: BTreeSet<u64> = seen.found.values().filter_map(|(_, mark)| *mark).collect();
     if let Some((thread, _)) = seen.closed.iter().find(|(_, mark)| !marks.contains(mark)) {
         let why = format!("the namespace of {} is not visible", thread.display());
         seen.hide(why);
     }
-    Some(Namespaces { seen: all, hidden: seen.hidden })
+    let found = seen.found.into_values().map(|(namespace, _)| namespace);
+    Some(Namespaces { seen: found.collect(), hidden: seen.hidden })
 }
 
 /// An error unless `/proc` lists every process of the machine.
@@ -121,13 +124,13 @@ fn everything_is_listed() -> Result<(), Hidden> {
     all_are_listed()
 }
 
-/// The namespace `inode` by the first of `paths` that still leads to it, with its mark; `None` if none does. A process
-/// may have ended or closed the file since, and opened another one by the same number.
-fn enter_one(inode: u64, paths: &[PathBuf]) -> Result<Option<(Namespace, io::Result<u64>)>, OpenError> {
+/// The namespace `inode` by the first of `paths` that still leads to it, with its mark if that can be read; `None` if none
+/// does. A process may have ended or closed the file since, and opened another one by the same number.
+fn enter_one(inode: u64, paths: &[PathBuf]) -> Result<Option<(Namespace, Option<u64>)>, OpenError> {
     for path in paths {
         let found = Namespace::open(path).and_then(|found| {
             let mark = in_netns(path, || mark(OWN_THREAD.as_ref()))?;
-            Ok((found, mark))
+            Ok((found, mark.ok()))
         });
         match found {
             Ok(found) if found.0.inode == inode => return Ok(Some(found)),
@@ -146,7 +149,10 @@ struct Seen {
     paths: BTreeMap<u64, Vec<PathBuf>>,
     /// Threads that may not be inspected, with the marks of their namespaces.
     closed: Vec<(PathBuf, u64)>,
-    mounts: Vec<Mounted>,
+    /// Namespaces that were entered, by inode, with their marks.
+    found: BTreeMap<u64, (Namespace, Option<u64>)>,
+    /// Mounts that did not lead to their namespace.
+    unreached: Vec<Mounted>,
     /// Mount namespaces and roots in them whose mounts are known: inode, and device and inode of the root.
     views: BTreeSet<[u64; 3]>,
     /// First reason why there may be others.
@@ -159,19 +165,8 @@ struct Mounted {
     /// The mount point below the root of the thread that sees it.
     point: PathBuf,
     thread: PathBuf,
-    /// That root, as we reach it.
-    root: PathBuf,
-}
-
-impl Mounted {
-    /// Its file, as we reach it.
-    fn path(&self) -> PathBuf {
-        self.root.join(&self.point)
-    }
-
-    fn is_reached(&self) -> bool {
-        std::fs::metadata(self.path()).is_ok_and(|file| file.ino() == self.inode)
-    }
+    /// The mount point, as we reach it.
+    path: PathBuf,
 }
 
 impl Seen {
@@ -203,7 +198,7 @@ impl Seen {
         }
     }
 
-    /// The namespaces that are mounted where a thread sees them.
+    /// The namespaces that are mounted where a thread sees them, and were not found otherwise.
     fn add_mounts(&mut self, thread: &Path, root: &Path) -> io::Result<()> {
         let view = || {
             let (namespace, root) = (thread.join("ns/mnt").metadata()?, thread.join("root").metadata()?);
@@ -217,21 +212,26 @@ impl Seen {
             Err(error) => return Err(error),
             Ok(_) => {}
         }
-        let (thread, root) = (thread.to_owned(), root.to_owned());
-        let mounted = mounted(&thread)?.into_iter();
-        self.mounts.extend(mounted.map(|(inode, point)| Mounted {
-            inode,
-            point,
-            thread: thread.clone(),
-            root: root.clone(),
-        }));
+        for (inode, point) in mounted(thread)? {
+            if self.found.contains_key(&inode) {
+                continue;
+            }
+            // At once: the thread may end.
+            let path = root.join(&point);
+            match enter_one(inode, std::slice::from_ref(&path)) {
+                Ok(Some(found)) => {
+                    self.found.insert(inode, found);
+                }
+                Ok(None) => self.unreached.push(Mounted { inode, point, thread: thread.to_owned(), path }),
+                Err(error) => self.hide(error.to_string()),
+            }
+        }
         Ok(())
     }
 
     /// The namespaces that the threads of a process are in, and those it holds open.
     fn add_process(&mut self, process: &Path) -> io::Result<()> {
         for thread in entries(&process.join("task"))? {
-            self.add_mounts(&thread, &thread.join("root"))?;
             match self.add(thread.join("ns/net")) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => match mark(&thread) {
                     Ok(mark) => self.closed.push((thread, mark)),
@@ -319,14 +319,18 @@ mod tests {
         assert!(enter_one(own.inode + 1, &paths).expect("another namespace").is_none());
     }
 
-    /// A search once failed if a process ended between two readings of its namespace.
+    /// A search once failed if a process ended between two readings of its namespace, or if several times a mount that it had
+    /// found was gone when it looked there.
     #[test]
     fn processes_that_end_do_not_hide_namespaces() {
         if !can_enter_namespaces() {
             return;
         }
         let own = Namespace::own().expect("every thread has one");
-        let mut short_lived = std::iter::repeat_with(|| Command::new("true").spawn().expect("started"));
+        // Each sees a namespace that is mounted where no other process sees it.
+        let mount = ["--net", "--mount", "mount", "--bind", "/proc/self/ns/net", "/dev/null"];
+        let mut short_lived =
+            std::iter::repeat_with(|| Command::new("unshare").args(mount).spawn().expect("started"));
         for _ in 0..50 {
             let children: Vec<_> = short_lived.by_ref().take(8).collect();
             let found = all();
