@@ -50,7 +50,7 @@ pub struct Hidden(pub String);
 /// Some may be hidden: in a container, which sees its own processes only, if `/proc` hides processes, if a process that may not
 /// be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be reached. Namespaces
 /// that such a process holds open without living in them are not found.
-pub fn all() -> Namespaces {
+pub(crate) fn all() -> Namespaces {
     (0..SEARCHES).find_map(|_| search()).unwrap_or_else(|| Namespaces {
         seen: Vec::new(),
         hidden: Some(Hidden(
