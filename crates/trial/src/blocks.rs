@@ -239,15 +239,17 @@ impl BlocksRecord {
     /// Value of the primary metric in each of `cells`, for each block of `stages` in which all of them count and have one
     /// above 0.
     fn values(&self, cells: &[usize], stages: impl RangeBounds<usize>) -> Vec<Vec<f64>> {
-        let mut blocks: BTreeMap<usize, BTreeMap<usize, f64>> = BTreeMap::new();
+        // Every slot of a search asks for this: no map within the map.
+        let mut blocks: BTreeMap<usize, Vec<Option<f64>>> = BTreeMap::new();
         for slot in self.slots.iter().filter(|slot| slot.void.is_none() && stages.contains(&slot.stage)) {
             let value = slot.values.get(&self.primary.name).copied();
-            if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
-                blocks.entry(slot.block).or_default().insert(slot.cell, value);
+            let value = value.filter(|value| value.is_finite() && *value > 0.0);
+            let cell = cells.iter().position(|cell| *cell == slot.cell);
+            if let (Some(value), Some(cell)) = (value, cell) {
+                blocks.entry(slot.block).or_insert_with(|| vec![None; cells.len()])[cell] = Some(value);
             }
         }
-        let of = |block: &BTreeMap<usize, f64>| cells.iter().map(|cell| block.get(cell).copied()).collect();
-        blocks.values().filter_map(of).collect()
+        blocks.into_values().filter_map(|block| block.into_iter().collect()).collect()
     }
 
     /// Value of the primary metric in each cell, for each block in which all of them count; for a search those of the
