@@ -296,7 +296,12 @@ fn an_interface_in_a_namespace_of_another_mount_namespace() {
     let hiding = quiet::hiding();
     run("mount -t tmpfs tmpfs \"$DIR\"; echo covered");
     an_interface_moved_to_another_namespace_is_restored();
-    let text = one_line(&world.rxlab(&["undo"]).exits(5));
+    // Once undo opened what was in its place.
+    run("mkfifo \"$DIR/ns\"; echo waits");
+    let undo = world.command(&["undo"]);
+    let mut bounded = Command::new("timeout");
+    bounded.arg("30").arg(undo.get_program()).args(undo.get_args());
+    let text = one_line(&bounded.output().expect("it runs").exits(5));
     assert!(
         text.contains("the namespace mounted on /proc/") && text.contains("/ns is not visible"),
         "{text}"

@@ -26,6 +26,9 @@ pub use search::{Hidden, Namespaces};
 /// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
+/// File system type that statfs(2) reports for a namespace file (include/uapi/linux/magic.h).
+const NSFS_MAGIC: i64 = 0x6e73_6673;
+
 /// Inode of the initial PID namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h). A process in another
 /// one sees only part of the processes of the machine.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
@@ -123,10 +126,20 @@ pub(super) fn inside<T: Send>(
         .unwrap_or_else(|errno| Err(OpenError::Namespace { path: path.to_owned(), errno }))
 }
 
-/// Opens the file of a network namespace, which lives at least as long.
+/// Opens the file of a network namespace, which lives at least as long. EINVAL for any other file: that is not opened, because
+/// below the root of a process its user chooses what is there, such as a FIFO, which waits for a writer, or a link to a file
+/// of root's.
 pub(super) fn open_netns(path: &Path) -> Result<OwnedFd, OpenError> {
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| OpenError::Namespace { path: path.to_owned(), errno })
+    let failed = |errno| OpenError::Namespace { path: path.to_owned(), errno };
+    let open = |path: &Path, flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
+    let found = open(path, OFlags::PATH).map_err(failed)?;
+    if rustix::fs::fstatfs(&found).map_err(failed)?.f_type != NSFS_MAGIC {
+        return Err(failed(Errno::INVAL));
+    }
+    // Without procfs. The path leads somewhere all the same.
+    let unseen = |errno| if errno == Errno::NOENT { Errno::NODEV } else { errno };
+    let again = format!("/proc/self/fd/{}", found.as_raw_fd());
+    open(again.as_ref(), OFlags::RDONLY).map_err(|errno| failed(unseen(errno)))
 }
 
 /// Moves only the calling thread into the network namespace of `path`: a file such as

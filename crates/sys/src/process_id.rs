@@ -5,6 +5,8 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::{Numbering, OwnNumbering};
@@ -49,7 +51,8 @@ impl ProcessId {
         self.seen_alive().unwrap_or(true)
     }
 
-    /// As [`ProcessId::is_alive`]; `None` for a process of another or an unknown PID namespace.
+    /// As [`ProcessId::is_alive`]; `None` for a process of another or an unknown PID namespace, and if procfs hides the one that has
+    /// its number now.
     pub fn seen_alive(self) -> Option<bool> {
         let own = OwnNumbering::get().ok().filter(|own| self.numbering == Some(own.numbering))?;
         Some(match stat(self.pid) {
@@ -58,7 +61,11 @@ impl ProcessId {
                 let is_it = began.is_ok_and(|began| own.start(began) == self.start);
                 is_it && !parse::has_ended(&stat)
             }
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw)?;
+                return (test_kill_process(pid) == Err(Errno::SRCH)).then_some(false);
+            }
+            Err(_) => true,
         })
     }
 }

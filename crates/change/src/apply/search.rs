@@ -6,7 +6,7 @@ use super::locate::{in_one, in_passes, interfaces, look};
 use crate::journal::{Begin, SysfsIds};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{DeviceAddress, Model};
-use rxlab_sys::{Entry, Hidden, Host, HostError, Namespace, Namespaces};
+use rxlab_sys::{Entry, Hidden, Host, HostError, Namespace};
 
 /// A device that was found: the machine seen from its network namespace, the receive path there, its name.
 pub(super) type Found = (Box<dyn Host>, Box<Model>, NicName);
@@ -133,19 +133,17 @@ fn in_all<T>(
                 }
             }
         }
-        if ended.is_empty() || hidden.is_some() {
+        if ended.is_empty() {
             return hidden.map_or(Ok(None), Err);
         }
         // The process that it was found by may have ended, and others may be in it.
-        let Namespaces { seen, hidden: unseen } = host.namespaces();
-        hidden = unseen;
-        all = seen;
+        let later = host.namespaces();
+        hidden = hidden.or(later.hidden);
+        all = later.seen;
         all.retain(|left| ended.iter().any(|one| one.is_same(left)));
     }
-    match all.first() {
-        Some(closed) => Err(Hidden(format!("cannot enter {}", closed.path.display()))),
-        None => Ok(None),
-    }
+    let closed = || all.first().map(|closed| Hidden(format!("cannot enter {}", closed.path.display())));
+    hidden.or_else(closed).map_or(Ok(None), Err)
 }
 
 /// The machine seen from a namespace.

@@ -7,16 +7,14 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::{INITIAL_PID_NAMESPACE, Namespace, in_netns};
+use super::{INITIAL_PID_NAMESPACE, NSFS_MAGIC, Namespace, in_netns};
 use crate::OpenError;
 use crate::shown::all_are_listed;
 use rxlab_base::parse;
-
-/// File system type that statfs(2) reports for a namespace file (include/uapi/linux/magic.h).
-const NSFS_MAGIC: i64 = 0x6e73_6673;
 
 const OWN_THREAD: &str = "/proc/thread-self";
 
@@ -51,16 +49,18 @@ pub struct Hidden(pub String);
 /// be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be reached. Namespaces
 /// that such a process holds open without living in them are not found.
 pub(crate) fn all() -> Namespaces {
-    (0..SEARCHES).find_map(|_| search()).unwrap_or_else(|| Namespaces {
-        seen: Vec::new(),
-        hidden: Some(Hidden(
-            "mounts of network namespaces, or the processes that see them, come and go".to_owned(),
-        )),
-    })
+    let mut seen = search();
+    for _ in 1..SEARCHES {
+        if !seen.has_changed {
+            break;
+        }
+        seen = search();
+    }
+    let found = seen.found.into_values().map(|(namespace, _)| namespace);
+    Namespaces { seen: found.collect(), hidden: seen.hidden }
 }
 
-/// [`all`]; `None` if a mount, or the process that it was found by, has gone meanwhile: another process may see the namespace.
-fn search() -> Option<Namespaces> {
+fn search() -> Seen {
     let mut seen = Seen { hidden: everything_is_listed().err(), ..Seen::default() };
     // First those that have a path of our own.
     let own = mounted(OWN_THREAD.as_ref());
@@ -101,17 +101,19 @@ fn search() -> Option<Namespaces> {
         let later = mounted(&mount.thread);
         let later = seen.note(&mount.thread, later);
         if later.is_some_and(|later| !later.contains(&(mount.inode, mount.point))) {
-            return None;
+            // It has gone, or the process that it was found by: another one may see the namespace.
+            seen.has_changed = true;
+            seen.hide("mounts of network namespaces, or the processes that see them, come and go".to_owned());
+        } else {
+            seen.hide(format!("the namespace mounted on {} is not visible", mount.path.display()));
         }
-        seen.hide(format!("the namespace mounted on {} is not visible", mount.path.display()));
     }
     let marks: BTreeSet<u64> = seen.found.values().filter_map(|(_, mark)| *mark).collect();
     if let Some((thread, _)) = seen.closed.iter().find(|(_, mark)| !marks.contains(mark)) {
         let why = format!("the namespace of {} is not visible", thread.display());
         seen.hide(why);
     }
-    let found = seen.found.into_values().map(|(namespace, _)| namespace);
-    Some(Namespaces { seen: found.collect(), hidden: seen.hidden })
+    seen
 }
 
 /// An error unless `/proc` lists every process of the machine.
@@ -157,6 +159,8 @@ struct Seen {
     views: BTreeSet<[u64; 3]>,
     /// First reason why there may be others.
     hidden: Option<Hidden>,
+    /// Another search may find more.
+    has_changed: bool,
 }
 
 /// A namespace that is mounted.
@@ -201,8 +205,9 @@ impl Seen {
     /// The namespaces that are mounted where a thread sees them, and were not found otherwise.
     fn add_mounts(&mut self, thread: &Path, root: &Path) -> io::Result<()> {
         let view = || {
-            let (namespace, root) = (thread.join("ns/mnt").metadata()?, thread.join("root").metadata()?);
-            Ok([namespace.ino(), root.dev(), root.ino()])
+            let root = as_known(&thread.join("root"))?;
+            let device = u64::from(root.stx_dev_major) << 32 | u64::from(root.stx_dev_minor);
+            Ok([thread.join("ns/mnt").metadata()?.ino(), device, root.stx_ino])
         };
         match view() {
             Ok(view) if !self.views.insert(view) => return Ok(()),
@@ -272,6 +277,12 @@ fn mounted(thread: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(namespaces.into_iter().map(|(inode, point)| (inode, below(point))).collect())
 }
 
+/// What the kernel knows of a file without asking its file system, which may not answer (FUSE).
+fn as_known(path: &Path) -> io::Result<Statx> {
+    let flags = AtFlags::STATX_DONT_SYNC;
+    Ok(statx(CWD, path, flags, StatxFlags::INO)?)
+}
+
 /// Entries of a directory; empty if it does not exist.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     match std::fs::read_dir(directory) {
@@ -317,6 +328,11 @@ mod tests {
         assert!(found.0.is_same(&own));
         assert!(enter_one(own.inode, &paths[..2]).expect("both lead nowhere").is_none());
         assert!(enter_one(own.inode + 1, &paths).expect("another namespace").is_none());
+        // What waits for a writer is not opened.
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let fifo = directory.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().expect("it runs").success());
+        assert!(enter_one(own.inode, &[fifo]).expect("it leads nowhere").is_none());
     }
 
     /// A search once failed if a process ended between two readings of its namespace, or if several times a mount that it had
