@@ -136,10 +136,13 @@ pub(super) fn open_netns(path: &Path) -> Result<OwnedFd, OpenError> {
     if rustix::fs::fstatfs(&found).map_err(failed)?.f_type != NSFS_MAGIC {
         return Err(failed(Errno::INVAL));
     }
-    // Without procfs. The path leads somewhere all the same.
-    let unseen = |errno| if errno == Errno::NOENT { Errno::NODEV } else { errno };
     let again = format!("/proc/self/fd/{}", found.as_raw_fd());
-    open(again.as_ref(), OFlags::RDONLY).map_err(|errno| failed(unseen(errno)))
+    match open(again.as_ref(), OFlags::RDONLY) {
+        // Without procfs there are no such roots.
+        Err(Errno::NOENT) => open(path, OFlags::RDONLY),
+        opened => opened,
+    }
+    .map_err(failed)
 }
 
 /// Moves only the calling thread into the network namespace of `path`: a file such as
