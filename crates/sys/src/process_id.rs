@@ -51,8 +51,7 @@ impl ProcessId {
         self.seen_alive().unwrap_or(true)
     }
 
-    /// As [`ProcessId::is_alive`]; `None` for a process of another or an unknown PID namespace, and if procfs hides the one that has
-    /// its number now.
+    /// As [`ProcessId::is_alive`]; `None` for a process of another or an unknown PID namespace.
     pub fn seen_alive(self) -> Option<bool> {
         let own = OwnNumbering::get().ok().filter(|own| self.numbering == Some(own.numbering))?;
         Some(match stat(self.pid) {
@@ -61,9 +60,10 @@ impl ProcessId {
                 let is_it = began.is_ok_and(|began| own.start(began) == self.start);
                 is_it && !parse::has_ended(&stat)
             }
+            // Procfs may hide it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw)?;
-                return (test_kill_process(pid) == Err(Errno::SRCH)).then_some(false);
+                test_kill_process(pid) != Err(Errno::SRCH)
             }
             Err(_) => true,
         })
