@@ -9,7 +9,9 @@ use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_base::parse::ethtool::FlowAction;
 use rxlab_base::units::{CpuId, NicName};
 use rxlab_path::constraints::rss_reach;
-use rxlab_path::evidence::{FULL, NO_DOUBLING, TRAFFIC, baseline, carrier, irq_cpus, may_be_lo, through_lo};
+use rxlab_path::evidence::{
+    FULL, NO_DOUBLING, TRAFFIC, arrival_cpus, baseline, carrier, may_be_lo, through_lo,
+};
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets of the busiest queue relative to the mean of the others.
@@ -196,7 +198,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let total: f64 = packets.iter().sum();
     let base = baseline(model, rates);
     let load = |cpu: CpuId| receive_work(rates, base, cpu, most);
-    let cpu = irq_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
+    let cpu = arrival_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
     let is_told = tunnel_one_flow::finding(model, rates, nic).is_some();
     if load(cpu) < NO_DOUBLING || is_chosen(nic, queue.index) || is_told {
         return None;
@@ -226,7 +228,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         }),
         Evidence::about(Subject::Cpu(cpu), |seen| {
             format!(
-                "CPU {cpu} (its interrupt): {} of its time on receive work; {}",
+                "CPU {cpu} (takes its packets): {} of its time on receive work; {}",
                 seen.percent("receive_work", load(cpu)),
                 seen.tier(rates)
             )

@@ -1,5 +1,7 @@
 //! One CPU does far more than its share of the receive work, and is short of time.
 
+use std::collections::BTreeSet;
+
 use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};
 use super::places::{fits, loaded, spreading, steal};
@@ -8,9 +10,9 @@ use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    DROWNING, FULL, SUBSTANTIAL, TRAFFIC, arrival_cpus, busy, by_threads, carrier, foreign, foreign_nic,
-    irq_cpus, is_counted, is_measured, may_be_lo, of_another_namespace, queue_packets, reach_every_cpu,
-    receiving, takes_unknown,
+    DROWNING, FULL, ORIGIN, SUBSTANTIAL, TRAFFIC, arrival_cpus, busy, by_threads, candidates, carrier,
+    foreign, foreign_nic, irq_cpus, is_counted, is_measured, may_be_lo, of_another_namespace, queue_packets,
+    reach_every_cpu, receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 
@@ -103,7 +105,7 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
         let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
         queues
             .filter(|(nic, queue)| queue_packets(nic, queue, rates) >= TRAFFIC)
-            .any(|(_, queue)| irq_cpus(queue, model, rates).contains(hottest))
+            .any(|(_, queue)| arrival_cpus(queue, model, rates).contains(hottest))
     };
     let receives = cpu.packets.max(cpu.net_rx) >= TRAFFIC / 2.0
         && (share_of(rates, cpu, |c| c.packets) >= part
@@ -151,7 +153,7 @@ fn equals(model: &Model, rates: &Rates, cpu: CpuId) -> CpuMask {
         CpuMask::new(),
         |all, (_, queue)| {
             let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
-            all.union(&irq_cpus(queue, model, rates)).union(&mask)
+            all.union(&arrival_cpus(queue, model, rates)).union(&mask)
         },
     );
     if cpus.contains(cpu) { cpus } else { model.online() }
@@ -239,7 +241,7 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
 fn takes_all(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), cpu: CpuId) -> bool {
     nic.kind == NicKind::Device
         && nic.rx.len() == 1
-        && irq_cpus(queue, model, rates) == cpu.into()
+        && arrival_cpus(queue, model, rates) == cpu.into()
         && queue.rps_cpus.known().is_some_and(CpuMask::is_empty)
 }
 
@@ -318,11 +320,12 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
 fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Evidence {
     let irqs: Vec<String> = queue.irqs.iter().map(|irq| irq.number.to_string()).collect();
     let lands = irq_cpus(queue, model, rates);
-    let place = match (irqs.is_empty(), lands.is_empty()) {
-        (true, _) if nic.kind == NicKind::Device => "interrupt unknown".to_owned(),
-        (true, _) => "no interrupt".to_owned(),
-        (false, true) => format!("IRQ {}", irqs.join(",")),
-        (false, false) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
+    let place = match (irqs.is_empty(), lands.is_empty(), queue.channel_cpu) {
+        (true, _, Some(cpu)) => format!("VMBus -> CPU {cpu}"),
+        (true, ..) if nic.kind == NicKind::Device => "interrupt unknown".to_owned(),
+        (true, ..) => "no interrupt".to_owned(),
+        (false, true, _) => format!("IRQ {}", irqs.join(",")),
+        (false, false, _) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
     };
     Evidence::about(Subject::rx(nic, queue.index), |seen| {
         let packets = if is_counted(nic, queue, rates) {
@@ -334,9 +337,11 @@ fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> 
     })
 }
 
-/// Number of queues with traffic whose interrupt is on this CPU.
+/// Number of queues, those of one interrupt as one, whose interrupt brings this CPU part of its packets.
 fn queues_here(model: &Model, rates: &Rates, cpu: CpuId) -> usize {
-    loaded(model, rates).iter().filter(|queue| queue.cpu == cpu).count()
+    let least = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets) * ORIGIN;
+    let here = loaded(model, rates).into_iter().filter(|queue| queue.cpu == cpu && queue.packets >= least);
+    here.filter_map(|queue| Some(queue.queue.irqs.first()?.number)).collect::<BTreeSet<_>>().len()
 }
 
 /// Several threads that poll queues and may run on this CPU only, while others are idle.
@@ -363,26 +368,42 @@ const SHOWN_THREADS: usize = 6;
 
 type Cause = (String, String, &'static [PlanName]);
 
+/// What is known of a CPU without a [`carrier`].
+fn unknown(model: &Model, rates: &Rates, cpu: CpuId) -> Cause {
+    let names: Vec<String> = candidates(model, rates, cpu).iter().map(|nic| nic.name.to_string()).collect();
+    let (why, remedy) = if of_another_namespace(model, rates, cpu).is_some() {
+        (
+            "the interfaces of this network namespace bring this CPU less than half of its packets: the others probably \
+             (inferred, not counted) arrive at a NIC in another namespace"
+                .to_owned(),
+            "run `rxlab doctor` in the namespace of that NIC (--netns NAME)",
+        )
+    } else if names.is_empty() {
+        (
+            "the interfaces of this network namespace bring this CPU fewer packets than it receives: the path of the \
+             rest is unknown"
+                .to_owned(),
+            "if another network namespace receives them, run `rxlab doctor` there (--netns NAME)",
+        )
+    } else {
+        let more = match names.len().saturating_sub(SHOWN_NICS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let names = names[..names.len().min(SHOWN_NICS)].join(", ");
+        (
+            format!("which of these interfaces brings its packets is not known: {names}{more}"),
+            "let other CPUs process the packets of these interfaces (RPS)",
+        )
+    };
+    (why, remedy.to_owned(), &[])
+}
+
+/// Interfaces that are named if any of them may be the cause.
+const SHOWN_NICS: usize = 4;
+
 fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
     const SPREAD: &[PlanName] = &[PlanName::Rps, PlanName::Rfs];
-    let Some((nic, queue)) = carrier else {
-        return match of_another_namespace(model, rates, cpu) {
-            Some(_) => (
-                "no interface of this network namespace receives so many packets: they probably (inferred, not \
-                 counted) arrive at a NIC in another namespace"
-                    .into(),
-                "run `rxlab doctor` in the namespace of that NIC (--netns NAME)".into(),
-                &[],
-            ),
-            None => (
-                "the interfaces of this network namespace receive fewer packets than this CPU: the path of the \
-                 rest is unknown"
-                    .into(),
-                "if another network namespace receives them, run `rxlab doctor` there (--netns NAME)".into(),
-                &[],
-            ),
-        };
-    };
     if let Some(cause) = pinned_threads(model, rates, cpu) {
         return cause;
     }
@@ -390,8 +411,8 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its \
                    thread runs, and a thread uses at most one CPU";
         // Steering is not simulated for threads.
-        let remedy = match nic.rx.len() {
-            1 => format!(
+        let remedy = match carrier {
+            Some((nic, _)) if nic.rx.len() == 1 => format!(
                 "{} has one queue, so one thread: RPS may hand the rest of its work to other CPUs; try it by hand, its effect on \
                  threads is not predicted",
                 nic.name
@@ -400,8 +421,10 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         };
         return (why.into(), remedy, &[]);
     }
+    let Some((nic, queue)) = carrier else { return unknown(model, rates, cpu) };
     let (name, index) = (&nic.name, queue.index);
     let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty());
+    let lands = arrival_cpus(queue, model, rates);
     let mut remedy = "let other CPUs process the packets (RPS), near the reader (RFS)".to_owned();
     if mask.is_none() && may_be_one_flow(rates, nic, queue) {
         remedy = format!("{remedy}; {PARTLY}");
@@ -412,9 +435,23 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
                 "the RPS mask of {name}/rx-{index} cannot be read, so it is unknown whether RPS hands its packets over"
             )
         }
+        mask if nic.kind == NicKind::Device
+            && !lands.contains(cpu)
+            && mask.map_or(!lands.is_empty(), |mask| !mask.contains(cpu)) =>
+        {
+            // By RFS, for example.
+            format!(
+                "packets of {name}/rx-{index} probably (inferred, not counted) come here: no interrupt or mask is known to \
+                 bring them"
+            )
+        }
         None if nic.kind != NicKind::Device => format!(
             "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends \
              them"
+        ),
+        None if lands.is_empty() => format!(
+            "no RPS: packets of {name} are processed where their interrupts land, probably here (inferred: where they \
+             land is not known)"
         ),
         None if nic.rx.len() == 1 => {
             let irq = match (&queue.irqs[..], irq_cpus(queue, model, rates)) {
@@ -432,12 +469,15 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
                 SPREAD,
             );
         }
-        None if irq_cpus(queue, model, rates).is_empty() => format!(
-            "no RPS: packets of {name} are processed where their interrupts land, probably here (inferred: where they \
-             land is not known)"
-        ),
-        None => format!("no RPS: every packet of {name}/rx-{index} is processed where its interrupt lands"),
-        Some(mask) if irq_cpus(queue, model, rates).contains(cpu) && !mask.contains(cpu) => {
+        None => match queue.channel_cpu.filter(|_| queue.irqs.is_empty()) {
+            Some(signalled) => format!(
+                "no RPS: every packet of {name}/rx-{index} is processed on CPU {signalled}, which Hyper-V signals"
+            ),
+            None => {
+                format!("no RPS: every packet of {name}/rx-{index} is processed where its interrupt lands")
+            }
+        },
+        Some(mask) if lands.contains(cpu) && !mask.contains(cpu) => {
             let why = format!(
                 "RPS hands the packets of {name}/rx-{index} to {}; only the interrupt and the \
                  polling of the queue are left here, which RPS cannot move",

@@ -1,70 +1,126 @@
 //! Where the packets of a CPU come from: a queue of the model, or something that it does not have.
 
-use super::{TRAFFIC, irq_cpus, queue_packets, received};
+use super::{TRAFFIC, arrival_cpus, arrivals, irq_cpus, queue_packets, received};
 use crate::drivers::names_a_queue;
 use crate::model::{Fact, IrqRates, Model, Nic, NicKind, Rates, RxQueue};
-use rxlab_base::units::CpuId;
+use rxlab_base::units::{CpuId, CpuMask, NicName};
 
 /// Part of a CPU's packets that a queue must have to be where they come from: a tenth leaves room for packets that pass several
 /// interfaces (bridge, veth).
 pub const ORIGIN: f64 = 0.1;
 
-/// The receive queue that brings a CPU its work: the busiest one of the interface whose interrupts bring most there, else the
-/// busiest queue of all (`lo` never). Queues whose interrupts are unknown count together: any of them may come here.
+/// The receive queue that brings a CPU its work: the busiest one of the interface whose interrupts bring most there, else of the
+/// interface whose packets may come there (`lo` never): the only one, or the busiest if its mask has this CPU only or the others
+/// cannot account for all that the CPU counts. `None` if it may be another interface.
 pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a Nic, &'a RxQueue)> {
-    let queues = || {
-        let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback && !counts_again(model, nic));
-        nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)))
-            .filter(|(nic, queue)| queue_packets(nic, queue, rates) > 0.0)
-    };
-    let packets = |(nic, queue): &(&Nic, &RxQueue)| queue_packets(nic, queue, rates);
-    let landing = queues().filter(|(_, queue)| irq_cpus(queue, model, rates).contains(cpu));
-    // `max_by` keeps the last of equals; reversed, the first queue wins.
-    let busiest = |found: Vec<(&'a Nic, &'a RxQueue)>| {
-        found.into_iter().rev().max_by(|a, b| packets(a).total_cmp(&packets(b)))
-    };
-    let landing: Vec<(&Nic, &RxQueue)> = landing.collect();
-    let brought = |nic: &Nic| landing.iter().filter(|(of, _)| of.name == nic.name).map(packets).sum::<f64>();
-    let most = landing.iter().rev().max_by(|a, b| brought(a.0).total_cmp(&brought(b.0)));
     let here = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
-    let most = most.filter(|(nic, _)| brought(nic) >= here * ORIGIN);
-    let of_most = landing.iter().filter(|(nic, _)| most.is_some_and(|(most, _)| most.name == nic.name));
-    busiest(of_most.copied().collect()).or_else(|| {
-        let is_unknown =
-            |queue: &RxQueue| irq_cpus(queue, model, rates).is_empty() && queue.channel_cpu.is_none();
-        let may_bring = |found: &(&'a Nic, &'a RxQueue)| {
-            let (nic, queue) = *found;
-            let sum = |is_one: &dyn Fn(&RxQueue) -> bool| {
-                nic.rx.iter().filter(|queue| is_one(queue)).map(|queue| packets(&(nic, queue))).sum()
-            };
-            let is_handed = |queue: &RxQueue| {
-                queue.rps_cpus.known().is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
-            };
-            if is_unknown(queue) {
-                sum(&is_unknown)
-            } else if is_handed(queue) {
-                sum(&is_handed)
-            } else {
-                packets(found)
-            }
-        };
-        let all: Vec<(f64, (&Nic, &RxQueue))> = queues().map(|found| (may_bring(&found), found)).collect();
-        let most = all.iter().map(|(brings, _)| *brings).fold(0.0, f64::max);
-        let first = all.into_iter().filter(|(brings, _)| *brings == most).map(|(_, found)| found).collect();
-        let busiest = busiest(first).filter(|_| most >= here * ORIGIN);
-        let is_less = |_: &(&Nic, &RxQueue)| most < here / 2.0;
-        busiest.filter(|found| {
-            !is_less(found) || is_steered(model, found.1, cpu) || !may_be_foreign(model, rates, cpu)
-        })
-    })
+    let lands = |nic: &Nic, queue: &RxQueue| {
+        let known = arrival_cpus(queue, model, rates);
+        known.contains(cpu) || known.is_empty() && portals(nic, rates) == cpu.into()
+    };
+    let landing = bringing(model, rates, &lands);
+    if let Some((nic, _)) = landing.first().filter(|(_, brings)| *brings >= here * ORIGIN) {
+        return Some((nic, busiest(rates, nic, &lands)?));
+    }
+    let comes = |nic: &Nic, queue: &RxQueue| may_come(model, rates, nic, queue, cpu);
+    let all = bringing(model, rates, &comes);
+    let (nic, brings) = *all.first().filter(|(_, brings)| *brings >= here * ORIGIN)?;
+    let queue = busiest(rates, nic, &comes)?;
+    let is_other = |other: &Nic| other.name != nic.name;
+    let least = if here > 0.0 { here } else { brings } * ORIGIN;
+    let is_only = !all.iter().any(|(other, brings)| is_other(other) && *brings >= least);
+    // What stands on this interface alone counts the same packets.
+    let stands_on_it = |other: &Nic| matches!(model.carriers(other)[..], [below] if below.name == nic.name);
+    let of_others =
+        |other: &Nic, queue: &RxQueue| is_other(other) && comes(other, queue) && !stands_on_it(other);
+    let is_handed = queue.rps_cpus.known() == Some(&cpu.into());
+    let is_sure = || is_handed || here - packets_of(model, rates, of_others) >= least;
+    let is_from_here =
+        || accounts(model, rates, cpu) || is_steered(model, queue, cpu) || !may_be_foreign(model, rates, cpu);
+    ((is_only || is_sure()) && is_from_here()).then_some((nic, queue))
 }
 
-/// Links that count what the devices below them have received.
-const AGAIN: [&str; 6] = ["bridge", "bond", "team", "vlan", "macvlan", "ipvlan"];
+/// The interfaces that together account for a CPU's packets, the busiest first; empty if they bring less than half of them. If
+/// there is no [`carrier`], it is not known which of them does.
+pub fn candidates<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Vec<&'a Nic> {
+    let all = bringing(model, rates, &|nic, queue| may_come(model, rates, nic, queue, cpu));
+    if accounts(model, rates, cpu) { all.into_iter().map(|(nic, _)| nic).collect() } else { Vec::new() }
+}
 
-/// True for an interface whose packets come by devices below it.
-fn counts_again(model: &Model, nic: &Nic) -> bool {
-    nic.stack.kind.as_deref().is_some_and(|kind| AGAIN.contains(&kind)) && !model.carriers(nic).is_empty()
+/// The interfaces with such queues, and the packets/s of these, most first; `lo` and those that count again what others received
+/// are left out.
+fn bringing<'a>(
+    model: &'a Model,
+    rates: &Rates,
+    is_one: &dyn Fn(&Nic, &RxQueue) -> bool,
+) -> Vec<(&'a Nic, f64)> {
+    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback && !counts_again(model, nic));
+    let packets = |nic: &Nic| {
+        let own = nic.rx.iter().filter(|queue| is_one(nic, queue));
+        own.map(|queue| queue_packets(nic, queue, rates)).sum::<f64>()
+    };
+    let mut all: Vec<(&Nic, f64)> = nics.map(|nic| (nic, packets(nic))).collect();
+    all.retain(|(_, packets)| *packets > 0.0);
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all
+}
+
+/// The busiest of an interface's queues of a kind; the first if equal.
+fn busiest<'a>(rates: &Rates, nic: &'a Nic, is_one: &dyn Fn(&Nic, &RxQueue) -> bool) -> Option<&'a RxQueue> {
+    let packets = |queue: &RxQueue| queue_packets(nic, queue, rates);
+    let own = nic.rx.iter().filter(|queue| is_one(nic, queue));
+    own.rev().max_by(|a, b| packets(a).total_cmp(&packets(b)))
+}
+
+/// Packets/s of such queues of all interfaces but `lo`. A CPU counts a packet again in each VLAN and bridge, as these do.
+fn packets_of(model: &Model, rates: &Rates, is_one: impl Fn(&Nic, &RxQueue) -> bool) -> f64 {
+    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
+    let queues = nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+    queues
+        .filter(|(nic, queue)| is_one(nic, queue))
+        .map(|(nic, queue)| queue_packets(nic, queue, rates))
+        .sum()
+}
+
+/// True if packets of a queue may come to a CPU: its interrupt lands there or at an unknown CPU, they may be handed there, or
+/// threads poll there.
+pub fn may_come(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue, cpu: CpuId) -> bool {
+    let mut lands = arrival_cpus(queue, model, rates);
+    if lands.is_empty() {
+        lands = portals(nic, rates);
+    }
+    lands.is_empty()
+        || lands.contains(cpu)
+        || arrivals(queue, model, rates).contains_key(&cpu)
+        || is_steered(model, queue, cpu)
+        || matches!(queue.rps_cpus, Fact::Denied(_) | Fact::Broken(_))
+        || rates.cpu(cpu).is_some_and(|cpu| cpu.napi > 0.0)
+}
+
+/// The CPUs where interrupts fire that bring packets of every interface of a device's driver; empty if it has none that
+/// fire often.
+fn portals(nic: &Nic, rates: &Rates) -> CpuMask {
+    let facts = nic.driver_facts();
+    let own = rates.irqs.iter().filter(|irq| nic.kind == NicKind::Device && facts.is_portal(&irq.action));
+    let fires: Vec<(CpuId, f64)> =
+        own.flat_map(|irq| irq.per_cpu.clone()).filter(|(_, rate)| *rate > 0.0).collect();
+    let is_often = fires.iter().any(|(_, rate)| *rate >= TRAFFIC);
+    fires.into_iter().filter(|_| is_often).map(|(cpu, _)| cpu).collect()
+}
+
+/// True if the interfaces here may bring at least half of a CPU's packets.
+fn accounts(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
+    let brought = packets_of(model, rates, |nic, queue| may_come(model, rates, nic, queue, cpu));
+    brought >= rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets) / 2.0
+}
+
+/// Links that count what the interfaces below them have received.
+const AGAIN: [&str; 7] = ["bridge", "bond", "team", "vlan", "macvlan", "ipvlan", "dsa"];
+
+/// True for an interface whose packets come by others of this network namespace.
+pub(super) fn counts_again(model: &Model, nic: &Nic) -> bool {
+    let is_here = |lower: &NicName| model.nic(lower).is_some();
+    nic.stack.kind.as_deref().is_some_and(|kind| AGAIN.contains(&kind)) && nic.stack.lower.iter().any(is_here)
 }
 
 /// True if RPS or RFS may hand packets of a queue to this CPU.
@@ -119,19 +175,7 @@ pub fn may_be_foreign(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
 /// The same for an interrupt that is a NIC's of another network namespace, as far as that can be inferred: it has the name of
 /// a queue's, and the interfaces here bring less than half of the CPU's packets.
 pub fn of_another_namespace<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
-    let found = foreign_nic(model, rates, cpu)?;
-    let may_come = |queue: &RxQueue| {
-        let lands = irq_cpus(queue, model, rates);
-        lands.is_empty() || lands.contains(cpu) || is_steered(model, queue, cpu)
-    };
-    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
-    let queues = nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-    let brought: f64 = queues
-        .filter(|(_, queue)| may_come(queue))
-        .map(|(nic, queue)| queue_packets(nic, queue, rates))
-        .sum();
-    let accounted = brought >= rates.cpu(cpu)?.packets / 2.0;
-    (!accounted).then_some(found)
+    foreign_nic(model, rates, cpu).filter(|_| !accounts(model, rates, cpu))
 }
 
 /// True if packets of an unknown queue may come to a CPU: an interrupt that is not known to be a queue's fires often there, or

@@ -1,8 +1,8 @@
 //! Where packets come from, where interrupts land, and how much room is left.
 
 use super::{
-    adapts, arrivals, carrier, devices_account, foreign, foreign_nic, headroom, irq_cpus, loopback_share,
-    may_be_foreign, may_be_lo, queue_packets,
+    adapts, arrivals, candidates, carrier, devices_account, foreign, foreign_nic, headroom, irq_cpus,
+    loopback_share, may_be_foreign, may_be_lo, queue_packets,
 };
 use crate::model::{Fact, IrqRates};
 use crate::sketch::Sketch;
@@ -159,7 +159,7 @@ fn the_carrier_is_of_the_interface_that_brings_most() {
 fn a_bridge_of_devices_is_no_carrier() {
     let bridge = |lower: &str| {
         let host = Sketch::new(4).device("wan", &[0]).traffic("wan", 6e4).device("lan1", &[0]);
-        let host = host.traffic("lan1", 3.5e4).veth("br0").traffic("br0", 6.5e4).receives(0, 0.9, 9.5e4);
+        let host = host.traffic("lan1", 3.5e4).veth("br0").traffic("br0", 6.5e4).receives(0, 0.9, 1.6e5);
         let host =
             ["wan", "lan1"].into_iter().fold(host, |host, nic| host.edit(nic, |nic| nic.rx[0].irqs.clear()));
         let (model, rates) = host
@@ -172,6 +172,62 @@ fn a_bridge_of_devices_is_no_carrier() {
     };
     assert_eq!(bridge("lan1").as_deref(), Some("wan"));
     assert_eq!(bridge("veth9").as_deref(), Some("br0"), "of containers");
+}
+
+/// eth0/rx-0 on CPU 4 was the cause of a CPU that a veth fills, because it is busier.
+#[test]
+fn a_queue_that_lands_elsewhere_brings_nothing() {
+    let host = |edit: fn(Sketch) -> Sketch| {
+        let host =
+            Sketch::new(8).device("eth0", &[4]).traffic("eth0", 1.5e5).veth("veth0").traffic("veth0", 1e5);
+        let (model, rates) = edit(host.receives(4, 0.4, 1.5e5).receives(1, 0.9, 1e5)).build();
+        carrier(&model, &rates, CpuId(1)).map(|(nic, _)| nic.name.to_string())
+    };
+    assert_eq!(host(|host| host).as_deref(), Some("veth0"));
+    assert_eq!(host(|host| host.traffic("veth0", 50.0)), None, "some other interface");
+    assert_eq!(host(|host| host.rps("eth0", "1")).as_deref(), Some("eth0"), "handed on");
+    assert_eq!(host(|host| host.polls(1, 0.2)), None, "or threads poll there: it may be either");
+    let signalled = |cpu: u32| {
+        let host = Sketch::new(8).device("eth0", &[0]).channels("eth0", &[cpu]).traffic("eth0", 1e5);
+        let (model, rates) = host.receives(1, 0.9, 1e5).build();
+        carrier(&model, &rates, CpuId(1)).is_some()
+    };
+    assert!(signalled(1) && !signalled(4), "Hyper-V");
+}
+
+/// "These packets come from no interface of this namespace": three brought all of them. One was named where any could be it.
+#[test]
+fn of_several_interfaces_one_is_the_cause_only_if_the_others_cannot_be() {
+    let host = |here: f64| {
+        let host = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 3e4).device("eth1", &[0]);
+        let host = host.traffic("eth1", 2.9e4).device("eth2", &[0]).traffic("eth2", 2.8e4);
+        let host = ["eth0", "eth1", "eth2"]
+            .into_iter()
+            .fold(host, |host, nic| host.edit(nic, |nic| nic.rx[0].irqs.clear()));
+        let (model, mut rates) = host.receives(0, 0.9, here).build();
+        let per_cpu = [(CpuId(0), 1.5e4)].into();
+        rates.irqs.push(IrqRates { irq: IrqId(40), action: "airoha_eth.0".to_owned(), per_cpu });
+        let named = carrier(&model, &rates, CpuId(0)).map(|(nic, _)| nic.name.to_string());
+        (named, candidates(&model, &rates, CpuId(0)).len())
+    };
+    assert_eq!(host(8.7e4), (Some("eth0".to_owned()), 3), "the others have 57,000");
+    assert_eq!(host(5e4), (None, 3), "they may be those of eth1 and eth2");
+    assert_eq!(host(1.9e5), (None, 0), "more than twice as many");
+}
+
+/// Field machine ath11k-ipq8074: the radio's packets were those of a port of the switch, whose interrupt is on CPU 0.
+#[test]
+fn the_portals_of_a_driver_tell_where_its_interfaces_receive() {
+    let host = Sketch::new(4).device("lan1", &[0]).driver("lan1", "nss-dp").traffic("lan1", 4e4);
+    let host = host.device("wlan0", &[1]).driver("wlan0", "ath11k").traffic("wlan0", 3.8e4);
+    let host =
+        ["lan1", "wlan0"].into_iter().fold(host, |host, nic| host.edit(nic, |nic| nic.rx[0].irqs.clear()));
+    let (model, mut rates) = host.receives(0, 0.3, 4e4).receives(1, 0.9, 3.8e4).build();
+    let named = |rates: &_, cpu| carrier(&model, rates, CpuId(cpu)).map(|(nic, _)| nic.name.to_string());
+    assert_eq!((named(&rates, 0), named(&rates, 1)), (None, None), "either of them");
+    let per_cpu = [(CpuId(0), 7e3)].into();
+    rates.irqs.push(IrqRates { irq: IrqId(32), action: "edma_rxdesc".to_owned(), per_cpu });
+    assert_eq!((named(&rates, 0).as_deref(), named(&rates, 1).as_deref()), (Some("lan1"), Some("wlan0")));
 }
 
 /// Interrupts of disks are no interface's either.

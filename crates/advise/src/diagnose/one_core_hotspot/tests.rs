@@ -195,10 +195,44 @@ fn a_thread_that_polls_is_no_interrupt() {
     assert!(found.plans.is_empty(), "{found:?}");
 }
 
+/// A queue with 1 % of the packets was counted, and one interrupt of four queues was four.
 #[test]
 fn several_queues_on_one_cpu_are_a_cause() {
-    let sketch = Sketch::new(8).device("eth0", &[2, 2, 2, 2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-    assert!(sketch.finding(&RULE).why.starts_with("the interrupts of 4 queues land here"));
+    let host = |packets: &[f64]| {
+        let host = Sketch::new(8).device("eth0", &[2, 2, 2, 2]).queue_traffic("eth0", packets);
+        host.receives(2, 0.9, packets.iter().sum())
+    };
+    let why = |host: Sketch| host.finding(&RULE).why;
+    assert!(why(host(&[2e4; 4])).starts_with("the interrupts of 4 queues land here"));
+    const ONE: &str = "no RPS: every packet of eth0/rx-0 is processed where its interrupt lands";
+    assert_eq!(why(host(&[6.9e4, 1e3, 1e3, 1e3])), ONE);
+    let shared = |nic: &mut rxlab_path::model::Nic| {
+        let first = nic.rx[0].irqs.clone();
+        nic.rx.iter_mut().for_each(|queue| queue.irqs.clone_from(&first));
+    };
+    assert_eq!(why(host(&[2e4; 4]).edit("eth0", shared)), ONE);
+}
+
+/// "One queue: nothing spreads the packets" was said of a device with several unknown interrupts.
+#[test]
+fn one_queue_of_unknown_interrupts_is_an_inference() {
+    let host = || {
+        let host = Sketch::new(8).device("wlan0", &[3]).traffic("wlan0", 4e4).receives(3, 0.9, 4e4);
+        host.edit("wlan0", |nic| nic.rx[0].irqs.clear())
+    };
+    assert!(host().finding(&RULE).why.contains("probably here (inferred"), "{}", host().finding(&RULE).why);
+    let two = host().veth("veth0").traffic("veth0", 4e4).finding(&RULE);
+    assert_eq!(two.why, "which of these interfaces brings its packets is not known: wlan0, veth0");
+    assert_eq!((two.nic, two.plans), (None, vec![]));
+}
+
+/// "Interrupt unknown", although the kernel shows which CPU Hyper-V signals.
+#[test]
+fn a_channel_has_a_cpu() {
+    let host = Sketch::new(8).device("eth0", &[0, 0]).channels("eth0", &[0, 2]);
+    let found = host.queue_traffic("eth0", &[5e3, 1.4e5]).receives(2, 0.97, 1.4e5).finding(&RULE);
+    assert_eq!(found.seen()[2], "eth0/rx-1: 140,000 packets/s, VMBus -> CPU 2");
+    assert_eq!(found.why, "no RPS: every packet of eth0/rx-1 is processed on CPU 2, which Hyper-V signals");
 }
 
 #[test]
@@ -243,7 +277,7 @@ fn packets_of_another_namespace_are_not_blamed_on_what_is_seen() {
     let blamed = |(model, rates): (rxlab_path::model::Model, rxlab_path::model::Rates)| {
         RULE.findings(&model, &rates)[0].nic.clone()
     };
-    assert!(blamed(host(1e5)).is_some(), "it receives that many");
+    assert_eq!(blamed(host(1e5)), None, "it receives that many, on CPU 1");
     let (mut steered, rates) = host(3.5e4);
     steered.nics[0].rx[0].rps_cpus = rxlab_base::units::Fact::Known(rxlab_path::sketch::cpus("5"));
     assert!(blamed((steered, rates)).is_some(), "its mask has the CPU");

@@ -183,7 +183,8 @@ fn programs() -> Vec<Host> {
     };
     let victim = || {
         let pinned = Fact::Known("2".parse().expect("a list"));
-        one_thread([9, 9], 0.99, 0.22).last(|process| process.allowed = pinned)
+        let sketch = one_thread([9, 9], 0.99, 0.22).last(|process| process.allowed = pinned);
+        sketch.device("eth1", &[2]).traffic("eth1", 2e3)
     };
     let none = SocketRates { held: Vec::new(), others: false };
     let compiles = polls().last(|process| process.sockets = Fact::Known(none));
