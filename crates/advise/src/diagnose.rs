@@ -302,8 +302,8 @@ const SUPERSEDED: &[(&Rule, &[&Rule])] = &[
     ),
 ];
 
-/// Rules that advise to spread receive work before a CPU is full of it: to no effect on an interface whose traffic the host
-/// limits.
+/// Rules that advise to spread receive work before a CPU is full of it: to no effect on an interface whose traffic the host or
+/// the link limits.
 const FOR_GROWTH: &[&Rule] = &[
     &one_core_hotspot::RULE,
     &too_few_queues::RULE,

@@ -7,7 +7,7 @@ use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::CpuMask;
 use rxlab_path::drivers::{Limit, limit};
-use rxlab_path::evidence::LOST;
+use rxlab_path::evidence::{LOST, full_link};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
 
 pub(super) const RULE: Rule = Rule {
@@ -51,11 +51,17 @@ fn bounds_traffic(limit: Limit) -> bool {
     !matches!(limit, Limit::Connections | Limit::Services)
 }
 
-/// The limit that bounds the traffic of an interface, in words: then no setting of this machine makes it carry more.
+/// The limit of the host or the link that bounds the traffic of an interface, in words: then no setting of this machine makes it
+/// carry more.
 pub(crate) fn bound(rates: &Rates, nic: &Nic) -> Option<String> {
-    let (statistic, _, rate) =
-        exceeded(rates, nic).into_iter().find(|(_, limit, _)| bounds_traffic(*limit))?;
-    Some(format!("the host limits {} ({statistic} grows by {}/s)", nic.name, count(rate)))
+    let by_host = exceeded(rates, nic).into_iter().find(|(_, limit, _)| bounds_traffic(*limit));
+    let by_host = by_host.map(|(statistic, _, rate)| {
+        format!("the host limits {} ({statistic} grows by {}/s)", nic.name, count(rate))
+    });
+    by_host.or_else(|| {
+        let link = full_link(nic, rates)?;
+        Some(format!("{} {} at {} of its link speed", nic.name, link.way, percent(link.part)))
+    })
 }
 
 /// What is limited, and the remedy.
@@ -202,6 +208,20 @@ mod tests {
         assert_eq!(found.seen(), ["steal: 25 % of the time of 2 CPUs, 50 % of CPU 0"]);
         host(0.1).silent(&RULE, "5 %");
         host(0.5).traffic("eth0", 300.0).silent(&RULE, "no traffic");
+    }
+
+    /// RPS was said to let the host take 4.4x to 6.8x, next to "no setting makes the link carry more".
+    #[test]
+    fn a_full_link_is_no_reason_to_spread() {
+        let host = |receive: f64| {
+            let host = Sketch::new(8).device("eth0", &[4]).traffic("eth0", 8.3e4).speed("eth0", 1000);
+            diagnosed(host.bytes("eth0", 1.12e8, 0.0).receives(4, receive, 8.3e4))
+        };
+        let has_hotspot = |receive| host(receive).findings.iter().any(|found| found.id == "one-core-hotspot");
+        assert!(!has_hotspot(0.4) && has_hotspot(0.95), "then its CPU is full as well");
+        let calm = host(0.4);
+        assert!(calm.plans.is_empty(), "{:?}", calm.plans);
+        assert_eq!(calm.load.host_limit.as_deref(), Some("eth0 receives at 91 % of its link speed"));
     }
 
     /// Half of a CPU in softirq on one queue: RPS was advised, although the instance was over its allowance.

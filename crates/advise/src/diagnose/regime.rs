@@ -25,8 +25,8 @@ use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask, IrqId};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, arrivals, baseline, busy, carrier, full_link, is_counted, loopback_share, lost,
-    queue_packets, received, receiving, tier, usual,
+    LOST, TRAFFIC, arrivals, baseline, busy, carrier, is_counted, loopback_share, lost, queue_packets,
+    received, receiving, tier, usual,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
 
@@ -184,11 +184,7 @@ fn cannot_matter(why: &str) -> String {
 /// The reason, if the interface that the hot CPU serves carries all that its link or the host lets it.
 fn link(model: &Model, rates: &Rates, hot: &CpuRegime) -> Option<String> {
     let (nic, _) = carrier(model, rates, hot.cpu)?;
-    if let Some(limit) = limited_by_the_host::bound(rates, nic) {
-        return Some(limit);
-    }
-    let link = full_link(nic, rates)?;
-    Some(format!("{} {} at {} of its link speed", nic.name, link.way, percent(link.part)))
+    limited_by_the_host::bound(rates, nic)
 }
 
 /// f / (1 - f), capped at 1000: JSON has no infinity.

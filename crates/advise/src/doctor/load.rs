@@ -7,7 +7,7 @@ use rxlab_path::evidence::{
     TRAFFIC, busy, headroom, loopback_share, receive_time, received, through_lo, tier,
 };
 use rxlab_path::ledger::Ledger;
-use rxlab_path::model::{Model, NicKind, Rates};
+use rxlab_path::model::{Model, Nic, NicKind, Rates};
 
 /// Reason for no verdict on steering: receive time is not visible, or is the sender's.
 pub(super) fn refused(model: &Model, rates: &Rates) -> Option<String> {
@@ -42,6 +42,8 @@ pub(super) fn load(model: &Model, rates: &Rates) -> Load {
     let busiest = rates.cpus.iter().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b)));
     let is_counted = !rates.uncounted && busiest.is_some();
     let ledger = Ledger::new(model, rates);
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    let packets = |nic: &Nic| rates.rx_packets(&nic.name);
     Load {
         busiest: busiest.map(|cpu| cpu.cpu),
         receive_time: busiest.map(receive_time),
@@ -61,11 +63,9 @@ pub(super) fn load(model: &Model, rates: &Rates) -> Load {
         ledger,
         headroom: busiest.map(|_| headroom(rates)),
         unseen: rates.unseen.clone(),
-        host_limit: model
-            .nics
-            .iter()
-            .filter(|nic| nic.kind == NicKind::Device)
-            .find_map(|nic| host_limit(rates, nic)),
+        host_limit: devices
+            .max_by(|a, b| packets(a).total_cmp(&packets(b)))
+            .and_then(|nic| host_limit(rates, nic)),
         thread: thread_room(model, rates),
     }
 }

@@ -136,7 +136,7 @@ impl Answer {
             id: first.map(|finding| finding.id.clone()),
             tone: first.map_or_else(calm, |finding| severity_tone(finding.severity)),
             cpus: bars(&report.load.cpus),
-            packets: report.load.packets.map(|packets| format!("{} packets/s", count(packets))),
+            packets: report.load.packets_in_words(),
             facts: facts(report, first),
             fixes,
             others: others.collect(),
@@ -315,7 +315,7 @@ fn family(gain: &FamilyGain) -> String {
 const CLEAR: f64 = 0.05;
 
 /// A prediction as far as it excludes that nothing changes: of the CPU that a finding is about, if any, and of capacity unless
-/// the host limits the traffic.
+/// the host or the link limits the traffic.
 fn rough(prediction: &Prediction, cpu: Option<CpuId>, is_limited: bool) -> String {
     let of_finding = prediction.cpus.iter().find(|load| Some(load.cpu) == cpu);
     let of_finding = of_finding.map(|load| (load.cpu, load.before, load.range.unwrap_or([load.after; 2])));
