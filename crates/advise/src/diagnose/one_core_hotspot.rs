@@ -392,7 +392,7 @@ fn unknown(model: &Model, rates: &Rates, cpu: CpuId) -> Cause {
         };
         let names = names[..names.len().min(SHOWN_NICS)].join(", ");
         (
-            format!("which of these interfaces brings its packets is not known: {names}{more}"),
+            format!("any of these interfaces may bring its packets: {names}{more}"),
             "let other CPUs process the packets of these interfaces (RPS)",
         )
     };
