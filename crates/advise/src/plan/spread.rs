@@ -19,12 +19,12 @@ use super::topology::CpuTopology;
 use super::{expected, forecast};
 use crate::diagnose::{Finding, before_steering, one_outer_flow, processing};
 use crate::family::PlanName;
-use rxlab_base::number::cpus_text;
+use rxlab_base::number::{cpus_text, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{
-    ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, may_be_foreign,
-    nic_irq_cpus, queue_packets, receive_time,
+    ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, may_be_foreign, may_come,
+    queue_packets, receive_time,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text};
@@ -212,7 +212,9 @@ pub(super) fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Vec<&'a Nic> {
         return Vec::new();
     }
     let lands = |queue: &RxQueue| arrival_cpus(queue, model, rates).contains(hot);
-    let may_land = |queue: &RxQueue| arrival_cpus(queue, model, rates).is_empty();
+    let may_land = |nic: &Nic, queue: &RxQueue| {
+        arrival_cpus(queue, model, rates).is_empty() && may_come(model, rates, nic, queue, hot)
+    };
     // Packets that a mask hands on do not count where they arrive.
     let is_handed_on = |queue: &RxQueue| queue.rps_cpus.known().is_none_or(|mask| !mask.is_empty());
     let packets = |nic: &Nic, is_one: &dyn Fn(&RxQueue) -> bool| -> f64 {
@@ -225,8 +227,8 @@ pub(super) fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Vec<&'a Nic> {
     let known = devices().map(|nic| packets(nic, &|queue| lands(queue) && !is_handed_on(queue)));
     let unexplained = (all - known.sum::<f64>()).max(0.0);
     let brings = |nic: &Nic| {
-        let counted = packets(nic, &|queue| may_land(queue) && !is_handed_on(queue));
-        let others = packets(nic, &|queue| lands(queue) || may_land(queue) && is_handed_on(queue));
+        let counted = packets(nic, &|queue| may_land(nic, queue) && !is_handed_on(queue));
+        let others = packets(nic, &|queue| lands(queue) || may_land(nic, queue) && is_handed_on(queue));
         others + counted.min(unexplained)
     };
     let mut found: Vec<(&Nic, f64)> = devices().map(|nic| (nic, brings(nic))).collect();
@@ -365,16 +367,26 @@ pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
     rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time)).map(|(cpu, _)| cpu)
 }
 
-/// The interrupt that may bring the hottest CPU packets of another interface, if it is unknown where those of this one land.
+/// The reason to hand on no packets by guess, if it is unknown where the interrupts of a busy interface land: that of another may
+/// bring them, or no CPU is busy enough.
 fn unproven(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
-    let is_busy = rates.rx_packets(&nic.name) >= TRAFFIC && !devices_account(model, rates);
-    let is_hidden = nic.kind == NicKind::Device && nic_irq_cpus(nic, model, rates).is_empty();
-    let (hot, _) = expected::hottest(rates).filter(|_| is_busy && is_hidden)?;
-    let (irq, _) = foreign(model, rates, hot)?;
-    Some(format!(
-        "the interrupts of {} are unknown, and interrupt {} ({}) may bring CPU {hot} packets of another interface",
-        nic.name, irq.irq, irq.action
-    ))
+    let is_busy = rates.rx_packets(&nic.name) >= TRAFFIC;
+    let is_hidden = nic.rx.iter().all(|queue| arrival_cpus(queue, model, rates).is_empty());
+    let (hot, time) =
+        expected::hottest(rates).filter(|_| is_busy && is_hidden && nic.kind == NicKind::Device)?;
+    let other = foreign(model, rates, hot).filter(|_| !devices_account(model, rates));
+    let reason = match other {
+        Some((irq, _)) => format!(
+            "and interrupt {} ({}) may bring CPU {hot} packets of another interface",
+            irq.irq, irq.action
+        ),
+        None if time < HIGH_LOAD => format!(
+            "and no CPU receives for {} of its time, from where a guess is worth a trial",
+            percent(HIGH_LOAD)
+        ),
+        None => return None,
+    };
+    Some(format!("the interrupts of {} are unknown, {reason}", nic.name))
 }
 
 fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) -> Spread {

@@ -4,6 +4,8 @@
 //! A family is worth a trial if its plan is offered and nothing speaks against it here, or a finding asks for it. The order:
 //! settings that keep the link before those that reset it, and of equals that of [`Family::ALL`].
 
+use std::collections::BTreeSet;
+
 use super::{CpuRegime, FamilyGain};
 use crate::decision::{Candidate, Decisions};
 use crate::diagnose::Finding;
@@ -15,7 +17,7 @@ use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_path::constraints::queue_limit;
 use rxlab_path::drivers::Kind;
-use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus};
+use rxlab_path::evidence::{ORIGIN, adapts, by_threads, carrier, defers, irq_cpus, queue_packets};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Risk, risk_and_upkeep};
 
@@ -57,7 +59,7 @@ pub(super) fn judged(
     decisions: &mut Decisions<'_>,
 ) -> Vec<FamilyGain> {
     let Some((nic, queue)) = carrier(model, rates, hot.cpu) else {
-        return none("these packets come from no interface of this namespace");
+        return none("it is not known which interface brings these packets");
     };
     if has_full_thread {
         let why = "it would move the packets to the CPU of a thread that has no time left";
@@ -236,23 +238,35 @@ impl Place<'_> {
         if let Some(crowd) = &self.crowd {
             return Ok(format!("{} busy queues share CPU {}", crowd.queues.len(), crowd.cpu));
         }
+        // Queues may share one.
+        let interrupts = |queues: &mut dyn Iterator<Item = &RxQueue>| {
+            queues.filter_map(|queue| Some(queue.irqs.first()?.number)).collect::<BTreeSet<_>>().len()
+        };
         let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
-        let (here, all) = (nic.rx.iter().filter(lands).count(), nic.rx.len());
+        let brings = |queue: &&RxQueue| queue_packets(nic, queue, rates) >= hot.packets * ORIGIN;
+        let all = interrupts(&mut nic.rx.iter());
+        let landing = interrupts(&mut nic.rx.iter().filter(lands));
+        let busy = interrupts(&mut nic.rx.iter().filter(lands).filter(brings));
         let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
         let application = time(processing);
-        match (here, all) {
-            (0, _) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => {
+        match (busy, landing) {
+            (_, 0) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => {
                 Err(format!("it is unknown where the interrupts of {} land", nic.name))
             }
-            (0, _) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
-            (1, 1) => Err("a single interrupt: the hotspot moves with it".to_owned()),
-            (2.., _) => Ok(format!("{here} of {all} interrupts land on CPU {}", hot.cpu)),
+            (_, 0) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
+            (0, _) => Err(format!("the interrupts of {} bring CPU {} hardly any packets", nic.name, hot.cpu)),
+            _ if all == 1 => Err("a single interrupt: the hotspot moves with it".to_owned()),
+            (2.., _) => Ok(format!("{busy} of {all} interrupts bring CPU {} its packets", hot.cpu)),
             _ if application >= SHARED => Ok(format!(
                 "CPU {} spends {} of its time on the application, which could run elsewhere",
                 hot.cpu,
                 percent(application)
             )),
-            _ => Err("each interrupt has its own CPU".to_owned()),
+            (_, 1) => Err("each interrupt has its own CPU".to_owned()),
+            _ => Err(format!(
+                "one interrupt brings CPU {} nearly all its packets: the hotspot moves with it",
+                hot.cpu
+            )),
         }
     }
 
@@ -311,7 +325,7 @@ impl Place<'_> {
             return Err(why);
         }
         if forwards(self.rates) {
-            return Err("as many packets are sent as received, and no CPU runs a program that may read them"
+            return Err("at least half as many packets are sent as received, and no CPU runs a program that may read them"
                 .to_owned());
         }
         if self.is_polled_only() {
@@ -399,6 +413,17 @@ mod tests {
             assert!(worth(host(8, &[1]).rps("eth0", "0"), family).trial, "CPU 0 takes all packets");
             assert!(!worth(host(8, &[0]).rps("eth0", "1"), family).trial, "CPU 0 polls the queue");
         }
+    }
+
+    /// ravb: the interrupt of a queue with 1 % of the packets was to be moved before RPS.
+    #[test]
+    fn an_interrupt_with_few_packets_is_not_worth_moving() {
+        let with =
+            |packets: &[f64]| worth(host(4, &[0, 0]).queue_traffic("eth0", packets), Family::IrqPlacement);
+        assert!(with(&[3e4, 3e4]).trial);
+        let few = with(&[5.9e4, 1e3]);
+        let why = "one interrupt brings CPU 0 nearly all its packets: the hotspot moves with it";
+        assert_eq!((few.trial, few.why.as_str()), (false, why));
     }
 
     /// "No interrupt lands on CPU 0" and "received on the CPUs that send them" were once said of a device whose
