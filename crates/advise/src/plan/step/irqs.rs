@@ -141,7 +141,8 @@ fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
     let crowds = crowds(&draft.model, &draft.rates);
     let mut seen: BTreeSet<IrqId> = BTreeSet::new();
     let mut leaving = Vec::new();
-    for nic in draft.planned() {
+    // Whichever interface is asked for, the same interrupt stays.
+    for nic in draft.model.nics.iter().filter(|nic| draft.nics.contains(&nic.name)) {
         for queue in &nic.rx {
             let Some(irq) = queue.irqs.first() else { continue };
             let Some(from) = draft.home(queue).filter(|_| seen.insert(irq.number)) else { continue };

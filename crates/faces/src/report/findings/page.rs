@@ -39,7 +39,7 @@ struct Page<'a> {
     /// Interface of the previous finding.
     current: Option<&'a NicName>,
     /// Plans already shown: each appears once, under the first finding that refers to it.
-    told: Vec<(&'a NicName, &'a str)>,
+    told: Vec<&'a Proposal>,
     /// Commands already shown.
     commands: Vec<String>,
 }
@@ -90,13 +90,17 @@ impl<'a> Page<'a> {
             }
         }
         for proposal in asked {
-            let plan = (&proposal.nic, proposal.plan.name.as_str());
-            if self.told.contains(&plan) {
+            // Of two interfaces whose queues share a CPU, one move is the plan of both.
+            let is_same = |told: &&Proposal| {
+                told.plan.name == proposal.plan.name
+                    && (told.nic == proposal.nic || told.plan.settings == proposal.plan.settings)
+            };
+            if self.told.iter().any(is_same) {
                 self.labelled("fix", &format!("{} as above", proposal.plan.name))
             } else {
                 self.proposal(proposal)
             }
-            self.told.push(plan);
+            self.told.push(proposal);
         }
     }
 
@@ -112,7 +116,7 @@ impl<'a> Page<'a> {
         // Plans without a prediction state their limits themselves.
         let unpredicted = report.plans.iter().filter(|proposal| proposal.plan.prediction.is_none());
         let mut notes: Vec<&String> = unpredicted
-            .filter(|proposal| self.told.contains(&(&proposal.nic, proposal.plan.name.as_str())))
+            .filter(|proposal| self.told.iter().any(|told| std::ptr::eq(*told, *proposal)))
             .flat_map(|proposal| &proposal.plan.notes)
             .collect();
         notes.extend(report.notes.iter().filter(|note| note.starts_with(NOT_PLANNED)));
