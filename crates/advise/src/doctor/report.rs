@@ -10,7 +10,7 @@ use crate::plan::Proposal;
 use rxlab_base::grammar::sh;
 use rxlab_base::number::count;
 use rxlab_base::units::{CpuId, NicName};
-use rxlab_path::evidence::Headroom;
+use rxlab_path::evidence::{Headroom, TRAFFIC};
 use rxlab_path::ledger::Ledger;
 use rxlab_path::model::{Identity, Model, Nic};
 use rxlab_setting::{PlannedSetting, Risk};
@@ -78,10 +78,10 @@ pub struct Load {
     pub cpus: Vec<CpuUse>,
     /// Accuracy of the receive time: `exact`, `tick-sampled`, `accuracy unknown`.
     pub tier: String,
-    /// Packets per second that interfaces other than `lo` receive.
+    /// Packets per second that interfaces other than `lo` receive, without those that count again what others received.
     #[serde(default)]
     pub received: f64,
-    /// Packets per second that went up the stack on all CPUs; `None` if they are not counted.
+    /// Packets per second that went up the stack on all CPUs, again in each VLAN, bond and bridge; `None` if they are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<f64>,
     /// Packets and connections lost per second: `per_second` of the ledger.
@@ -95,13 +95,26 @@ pub struct Load {
     /// Interfaces whose receive work is not included, because threads do it whose time is not visible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<NicName>,
-    /// Limit that the host sets to the traffic of an interface, in words. Until it is lifted, nothing here makes room for more
-    /// packets.
+    /// Limit that the host or the link sets to the traffic of the device that receives most, in words. Until it is lifted, nothing
+    /// here makes room for more packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_limit: Option<String>,
     /// Headroom of the program whose one thread is saturated, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadRoom>,
+}
+
+/// Multiple of what interfaces receive from which the stack counts other packets as well, or the same again.
+const AGAIN: f64 = 1.1;
+
+impl Load {
+    /// `6,239 packets/s`; `in the stack` if it counts far more than the interfaces.
+    pub fn packets_in_words(&self) -> Option<String> {
+        let packets = self.packets?;
+        let is_more = packets >= (self.received * AGAIN).max(self.received + TRAFFIC);
+        let place = if is_more { " in the stack" } else { "" };
+        Some(format!("{} packets/s{place}", count(packets)))
+    }
 }
 
 /// Use of a CPU, as fractions of wall time.

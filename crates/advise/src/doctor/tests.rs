@@ -321,6 +321,35 @@ fn nothing_is_planned_for_the_device_above() {
     }
 }
 
+/// One plan moved the interrupt of eth1 to CPU 1, that of the other interface the one of eth0: both leave it as crowded.
+#[test]
+fn two_interfaces_on_one_cpu_have_one_move() {
+    let host = Sketch::new(2).device("eth0", &[0]).device("eth1", &[0]).traffic("eth0", 5.2e4);
+    let report = diagnosed(host.traffic("eth1", 5e4).receives(0, 0.92, 1.02e5));
+    let moves = report.plans.iter().filter(|made| made.plan.name == "spread.irq");
+    let moves: Vec<(&str, Vec<String>)> =
+        moves.map(|made| (made.nic.as_str(), settings(&made.plan))).collect();
+    let same = || vec!["irq_affinity eth1/rx-0 = 1".to_owned()];
+    assert_eq!(moves, [("eth0", same()), ("eth1", same())]);
+}
+
+/// The stack counts the packets of a bond and of a VLAN again: 2,560,000 packets/s were 5,120,240.
+#[test]
+fn packets_that_are_counted_again_are_those_of_the_stack() {
+    let words = |stack: f64| {
+        let host = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.5, stack);
+        let host = host.veth("bond0").traffic("bond0", 4e4).edit("bond0", |nic| {
+            nic.stack.kind = Some("bond".to_owned());
+            nic.stack.lower = vec!["eth0".parse().expect("a name")];
+        });
+        diagnosed(host).load.packets_in_words().expect("counted")
+    };
+    assert_eq!(
+        (words(4.1e4).as_str(), words(8e4).as_str()),
+        ("41,090 packets/s", "80,090 packets/s in the stack")
+    );
+}
+
 #[test]
 fn loopback_traffic_is_named_as_the_reason_for_silence() {
     let report = diagnosed(Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5));

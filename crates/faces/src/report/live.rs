@@ -11,7 +11,7 @@ use super::findings::nothing;
 use rxlab_advise::diagnose::{Finding, Severity};
 use rxlab_advise::doctor::{Alert, Alerts, Load, doctor};
 use rxlab_advise::plan::Proposal;
-use rxlab_base::number::{count, percent, plural};
+use rxlab_base::number::{percent, plural};
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId};
 use rxlab_change::apply::{State, TransactionStatus};
 use rxlab_path::evidence::{arrival_cpus, busy, is_counted, queue_packets, receive_time};
@@ -218,8 +218,7 @@ impl LiveFrame {
                 Severity::Warning | Severity::Note => plural(same, &worst.to_string()),
             }
         });
-        let packets = load.packets.map(|packets| format!("{} packets/s", count(packets)));
-        let figures = [Some(busiest), packets, Some(load.ledger.in_words()), Some(findings)];
+        let figures = [Some(busiest), load.packets_in_words(), Some(load.ledger.in_words()), Some(findings)];
         figures.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 

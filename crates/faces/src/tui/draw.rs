@@ -17,7 +17,7 @@ use crate::report::status::{standing, text};
 use crate::report::text::{clean, wrap};
 use rxlab_advise::diagnose::Severity;
 use rxlab_base::grammar::terminal::is_plain;
-use rxlab_base::number::{count, percent, plural};
+use rxlab_base::number::{percent, plural};
 use rxlab_path::evidence::{LOST, tier_words};
 use rxlab_path::model::Fact;
 
@@ -76,7 +76,7 @@ fn head(app: &App, width: usize, look: Look) -> Line<'static> {
             let text = format!("CPU {cpu}: {} receiving", percent(time));
             parts.push((5, Span::styled(text, alarm(time >= 0.9))));
         }
-        parts.extend(load.packets.map(|packets| (3, Span::raw(format!("{} packets/s", count(packets))))));
+        parts.extend(load.packets_in_words().map(|packets| (3, Span::raw(packets))));
         parts.push((4, Span::styled(load.ledger.in_words(), alarm(load.dropped >= LOST))));
     }
     let length = |parts: &[(u8, Span<'_>)]| parts.iter().map(|(_, part)| part.width() + 2).sum::<usize>();

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::origin::counts_again;
 use super::{LOOPBACK_SHARE, MAX_PACKET_COST, TRAFFIC, arrival_cpus, queue_packets, receive_time};
-use crate::model::{Model, NicKind, NicRates, Rates};
+use crate::model::{Model, Nic, NicKind, NicRates, Rates};
 use rxlab_base::units::CpuId;
 
 /// Part of a CPU's receive time, and of its packets, that a device must account for when `lo` is busy.
@@ -23,9 +24,10 @@ pub fn may_be_lo(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     share_of_lo(model, rates).is_some() && !brought_by_a_device(model, rates, cpu)
 }
 
-/// Packets per second received on interfaces other than `lo`.
+/// Packets per second received on interfaces other than `lo`, without those that count again what others received.
 pub fn received(model: &Model, rates: &Rates) -> f64 {
-    let passes = |nic: &&NicRates| model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback);
+    let counts = |nic: &Nic| nic.kind != NicKind::Loopback && !counts_again(model, nic);
+    let passes = |nic: &&NicRates| model.nic(&nic.name).is_some_and(counts);
     rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum()
 }
 
