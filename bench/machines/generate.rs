@@ -1,6 +1,7 @@
 //! A random machine from a seed. Most are small: each of their states comes up often then, and a run is short.
 
 use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_path::drivers::facts;
 
 use super::drivers::{Bus, DRIVERS, Driver, STRANGE, TABLE, driver};
 use super::losses::lose;
@@ -239,6 +240,20 @@ fn nics(random: &mut Random, truth: &mut Truth) {
             let function = truth.nics.last_mut().expect("just added");
             function.master = Some(master);
         }
+    }
+    rename(random, truth);
+}
+
+/// Swaps the names of two interfaces whose interrupts keep those that the kernel gave them.
+fn rename(random: &mut Random, truth: &mut Truth) {
+    let is_renamed = |nic: &Nic| {
+        facts(Some(nic.driver.name)).is_named_at_probe && nic.name.starts_with("eth") && nic.master.is_none()
+    };
+    let mut renamed = truth.nics.iter_mut().filter(|nic| is_renamed(nic));
+    if let (Some(one), Some(other)) = (renamed.next(), renamed.next())
+        && random.percent(50)
+    {
+        std::mem::swap(&mut one.name, &mut other.name);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The map is the truth, or says that it does not know.
 
 use rxlab_base::units::{CpuId, CpuMask, Fact};
+use rxlab_path::drivers::facts;
 use rxlab_path::evidence::irq_cpus;
 use rxlab_path::model::{Model, Nic as Shown, Rates, RxQueue};
 
@@ -108,7 +109,7 @@ fn is_knowable(truth: &Truth, nic: &Nic, action: &str) -> bool {
     // As many queues again without interrupts: they may be elsewhere.
     let is_named = nic.driver.names_queues
         && !is_doubled(truth, nic)
-        && (nic.is_listed || named)
+        && (nic.is_listed || named && !facts(Some(nic.driver.name)).is_named_at_probe)
         && (has_interface || !has_ports)
         // Where one interface may span two functions, nothing but the kernel says whose an interrupt is.
         && !truth.nics.iter().any(|other| other.half.is_some() && other.driver.name == nic.driver.name);

@@ -35,6 +35,11 @@ pub struct Driver {
     /// Names of interrupts that are not on the device's path and bring the packets of every interface of the driver; `#` is a
     /// number.
     pub portals: &'static [&'static str],
+    /// True if the names of its interrupts have the name that an interface had when the driver found the device, whatever it is
+    /// called since.
+    pub is_named_at_probe: bool,
+    /// True if one interrupt brings the packets of every receive queue although its name is not [`IrqNumber::All`].
+    pub has_one_irq: bool,
     /// True if it spreads its interrupts again when a CPU goes offline or comes online.
     pub spreads_irqs_on_hotplug: bool,
     /// True if it keeps its interrupts where they are (`IRQ_NO_BALANCING`): the kernel refuses to move them.
@@ -241,6 +246,8 @@ const UNKNOWN: Driver = Driver {
     pins_irqs: false,
     has_vmbus_channels: false,
     records_queue: true,
+    is_named_at_probe: false,
+    has_one_irq: false,
     has_spare_queues: false,
     statistics: &[],
     statistics_example: &[],

@@ -1150,6 +1150,9 @@ pub static DRIVERS: &[Driver] = &[
         ],
         sources: &["ethernet/nvidia/forcedeth.c: nv_request_irq"],
         ..UNKNOWN
+        is_named_at_probe: true,
+        // Whatever the interfaces are called now.
+        portals: &["eth#_g0_rx", "eth#_g0_tx", "eth#_g1_rx", "eth#_g1_tx"],
     },
     Driver {
         // One vector for all ports.

@@ -39,6 +39,8 @@ pub(super) struct Others<'a> {
     pub(super) neighbours: Option<&'a BTreeSet<&'a str>>,
     /// True if the interface may have queues on a function without an interface ([`spans_functions`]).
     pub(super) may_span: bool,
+    /// True if a name may be that of another interface of the driver ([`misnamed`]).
+    pub(super) are_misnamed: bool,
 }
 
 /// The drivers whose interfaces may have queues on a second function: on a kernel that can do so, a function that has no
@@ -54,6 +56,38 @@ pub(super) fn spanning<'a>(inventory: &'a Inventory, functions: &BTreeSet<&str>)
     let drivers: BTreeSet<&str> = nics.filter_map(|nic| nic.driver.known()).map(String::as_str).collect();
     let may_span = |driver: &&str| !is_old && drivers::facts(Some(driver)).spans_functions && spans(driver);
     drivers.into_iter().filter(may_span).collect()
+}
+
+/// The drivers whose interrupts have the names that interfaces had when they were found, and may have been renamed since. Then the
+/// kernel numbered them in their order: names in another order, of no interface, or missing for one that is up, are old.
+pub(super) fn misnamed(inventory: &Inventory) -> BTreeSet<&str> {
+    let nics = || inventory.nics.known().into_iter().flatten();
+    let actions = || inventory.irqs.known().into_iter().flatten().flat_map(Irq::actions);
+    let are_old = |driver: &&str| {
+        let own = nics().filter(|nic| nic.driver.known().is_some_and(|name| name == driver));
+        let mut own: Vec<&RawNic> = own.collect();
+        own.sort_by_key(|nic| nic.ifindex.known());
+        let has_name = |action: &str, nic: &RawNic| irq_names::has_word(action, nic.name.as_str());
+        let mut named = actions().filter(|action| irq_names::may_receive(action, driver));
+        let is_named = |nic: &&RawNic| is_down(nic) || actions().any(|action| has_name(action, nic));
+        !own.iter().all(|nic| nic.ifindex.known().is_some())
+            || !own.is_sorted_by_key(|nic| by_number(nic.name.as_str()))
+            || !own.iter().all(is_named)
+            || named.any(|action| !own.iter().any(|nic| has_name(action, nic)))
+    };
+    let drivers: BTreeSet<&str> = nics().filter_map(|nic| nic.driver.known()).map(String::as_str).collect();
+    let keep = |driver: &&str| drivers::facts(Some(driver)).is_named_at_probe && are_old(driver);
+    drivers.into_iter().filter(keep).collect()
+}
+
+/// A name without its last number, and that.
+fn by_number(name: &str) -> (&str, Option<u32>) {
+    let (start, digits) = name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+    (start, digits.parse().ok())
+}
+
+fn is_down(nic: &RawNic) -> bool {
+    nic.operstate.known().is_some_and(|state| state == "down")
 }
 
 /// Assigns interrupts to every receive queue. Returns those of the device that belong to no queue, or to an unknown one, and
@@ -136,6 +170,7 @@ fn own<'a>(
     let found = irqs.iter().filter_map(|raw| {
         let named = || {
             !has_list
+                && !others.are_misnamed
                 && !others.listed.contains(&raw.number)
                 && raw.vector_of.is_none()
                 && raw.actions().any(|action| irq_names::names_device(action, &device))
@@ -168,14 +203,15 @@ fn own<'a>(
     // A PCI function without a list has one interrupt, if its directory can be seen at all.
     let is_seen = has_list || function.is_none() || nic.numa_node.known().is_some();
     // An interrupt whose purpose is unknown may be that of any queue; while the interface is down, that of no queue.
-    let is_up = nic.operstate.known().is_none_or(|state| state != "down");
     // Of a function with several interfaces it may be that of the others: representors of virtual functions have none.
     let is_ours =
         |raw: &Irq| !is_shared || raw.actions().any(|action| irq_names::has_word(action, device.nic));
     let only = match found.iter().filter(|(.., serves)| *serves != Some(Serves::Other)).collect::<Vec<_>>()[..]
     {
         [(raw, _, serves)]
-            if is_seen && is_ours(raw) && (*serves == Some(Serves::Device) || rx.len() == 1 && is_up) =>
+            if is_seen
+                && is_ours(raw)
+                && (*serves == Some(Serves::Device) || rx.len() == 1 && !is_down(nic)) =>
         {
             Some(raw.number)
         }

@@ -329,10 +329,14 @@ fn nics(inventory: &Inventory) -> Vec<Nic> {
     }
     let spanning = interrupts::spanning(inventory, &functions.keys().copied().collect());
     functions.retain(|_, nics| nics.len() > 1);
+    let misnamed = interrupts::misnamed(inventory);
     let nic = |raw: &RawNic| {
         let neighbours = function(raw).and_then(|function| functions.get(function));
-        let may_span = raw.driver.known().is_some_and(|driver| spanning.contains(driver.as_str()));
-        let others = Others { listed: &listed, neighbours, may_span };
+        let is_in = |drivers: &BTreeSet<&str>| {
+            raw.driver.known().is_some_and(|driver| drivers.contains(driver.as_str()))
+        };
+        let (may_span, are_misnamed) = (is_in(&spanning), is_in(&misnamed));
+        let others = Others { listed: &listed, neighbours, may_span, are_misnamed };
         nic(raw, ports.contains(&raw.name), irqs, &others, &polls)
     };
     let mut nics: Vec<Nic> = raw().map(nic).collect();

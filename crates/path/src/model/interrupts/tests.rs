@@ -65,7 +65,7 @@ fn attached(inventory: &Inventory) -> Attached {
     let path = nic.device_path.known().map(String::as_str);
     let irqs = inventory.irqs.known().expect("read");
     let listed = (30..40).chain([50]).map(IrqId).collect();
-    let others = Others { listed: &listed, neighbours: None, may_span: false };
+    let others = Others { listed: &listed, neighbours: None, may_span: false, are_misnamed: false };
     let (others, contradictions) = attach(&mut rx, nic, path, irqs, &others);
     let pair = |irq: &Irq| (irq.number.0, irq.source);
     let by_queue = rx.iter().map(|queue| queue.irqs.iter().map(pair).collect()).collect();
@@ -226,7 +226,8 @@ fn interrupts_of_a_function_with_several_interfaces() {
         let inventory = of_driver(driver, inventory(2, &actions));
         let nic = &inventory.nics.known().expect("read")[0];
         let (listed, ports) = (Default::default(), ["eth0", "eth1"].into());
-        let others = Others { listed: &listed, neighbours: Some(&ports), may_span: false };
+        let others =
+            Others { listed: &listed, neighbours: Some(&ports), may_span: false, are_misnamed: false };
         let path = nic.device_path.known().map(String::as_str);
         let mut rx = nic.rx.clone();
         attach(&mut rx, nic, path, inventory.irqs.known().expect("read"), &others);
@@ -263,7 +264,7 @@ fn interrupts_of_a_neighbour_are_not_its_own() {
     let nic = &inventory.nics.known().expect("read")[0];
     let (listed, ports) = (Default::default(), ["eth0", "eth1"].into());
     let mut rx = nic.rx.clone();
-    let others = Others { listed: &listed, neighbours: Some(&ports), may_span: false };
+    let others = Others { listed: &listed, neighbours: Some(&ports), may_span: false, are_misnamed: false };
     let (others, _) = attach(
         &mut rx,
         nic,
@@ -356,4 +357,35 @@ fn each_interrupt_has_one_place() {
     let names = |irqs: Vec<&Irq>| irqs.iter().map(|irq| irq.action.clone()).collect::<Vec<_>>();
     assert_eq!(names(nic.tx_irqs(1).collect()), ["virtio0-output.1"]);
     assert_eq!(names(nic.queueless_irqs().collect()), ["virtio0-config"]);
+}
+
+/// gianfar copies the names of its interfaces when it finds the devices (gfar_probe).
+#[test]
+fn names_that_interfaces_had_when_they_were_found() {
+    let links = |names: [&str; 2], actions: &[&str]| {
+        let nic = |host: RecordedHost, (at, name): (usize, &str)| {
+            let base = format!("sys/class/net/{name}");
+            host.with_link(&base, &format!("../../devices/platform/ffe2{at}000.ethernet/net/{name}"))
+                .with_link(&format!("{base}/device/driver"), "../../bus/platform/drivers/fsl-gianfar")
+                .with(&format!("{base}/ifindex"), format!("{}\n", at + 2))
+                .with(&format!("{base}/operstate"), "up\n")
+                .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n")
+        };
+        let host = names.into_iter().enumerate().fold(RecordedHost::new(), nic);
+        let line = |(irq, action): (usize, &&str)| format!(" {irq}: 0 OpenPIC {irq} Level {action}\n");
+        let lines: String = (30..).zip(actions).map(line).collect();
+        let model = Model::new(&Inventory::take(
+            &host.with("proc/interrupts", "  CPU0\n".to_owned() + &lines),
+            Scope::All,
+        ));
+        let irqs = |name: &&str| {
+            let nic = model.nics.iter().find(|nic| nic.name.as_str() == *name).expect("there");
+            nic.rx[0].irqs.first().map(|irq| irq.number.0)
+        };
+        names.map(|name| irqs(&name))
+    };
+    assert_eq!(links(["eth0", "eth1"], &["eth0_g0_rx", "eth1_g0_rx"]), [Some(30), Some(31)]);
+    assert_eq!(links(["eth1", "eth0"], &["eth0_g0_rx", "eth1_g0_rx"]), [None; 2], "swapped");
+    assert_eq!(links(["eth1", "eth2"], &["eth0_g0_rx", "eth1_g0_rx"]), [None; 2], "no interface is eth0");
+    assert_eq!(links(["eth0", "eth9"], &["eth0_g0_rx"]), [None; 2], "eth9 is up");
 }
