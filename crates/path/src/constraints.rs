@@ -173,7 +173,7 @@ pub fn changeable_queues<'m>(model: &Model, nic: &'m Nic) -> Result<&'m Channels
     if model.unknown_napis().is_some() {
         return Err(format!("the NAPIs of {name} are unknown, so their settings could not be restored"));
     }
-    if let Some(why) = fixed_by_xdp(nic) {
+    if let Some(why) = fixed(nic).or_else(|| fixed_by_xdp(nic)) {
         return Err(why);
     }
     let channels = nic.hardware.channels.known();
@@ -189,6 +189,17 @@ fn xdp_queues(nic: &Nic) -> XdpQueues {
 fn fixed_by_xdp(nic: &Nic) -> Option<String> {
     let why = || format!("{} keeps the number of queues while XDP is attached to {}", driver(nic), nic.name);
     (xdp_queues(nic) == XdpQueues::Fixed).then(why)
+}
+
+fn fixed(nic: &Nic) -> Option<String> {
+    let is_fixed = nic.driver_facts().channels.are_fixed;
+    is_fixed.then(|| format!("{} cannot change the number of queues of {}", driver(nic), nic.name))
+}
+
+/// True if one interrupt brings the packets of all receive queues, and would bring those of more.
+fn has_one_irq(nic: &Nic) -> bool {
+    let mut irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).flat_map(Irq::actions);
+    nic.driver_facts().has_one_irq_for_all() || irqs.any(|action| nic.driver_facts().is_for_all(action))
 }
 
 fn driver(nic: &Nic) -> &str {
@@ -223,13 +234,20 @@ pub fn queue_limit(nic: &Nic) -> Option<QueueLimit> {
         (half, format!("{} allows {half} queues at most while XDP is attached to {name}", driver(nic)))
     });
     let by_xdp = by_half.or_else(|| fixed_by_xdp(nic).map(|why| (count.now, why)));
-    let by_irq = nic.driver_facts().has_one_irq_for_all().then(|| {
+    let by_driver = fixed(nic).map(|why| (count.now, why));
+    let by_irq = has_one_irq(nic).then(|| {
         (
             count.now,
             format!("one interrupt brings the packets of all queues of {name}: more would stay on its CPU"),
         )
     });
-    let least = by_rss.into_iter().chain(by_xdp).chain(by_irq).filter(|(most, _)| *most < count.max).min();
+    let least = by_rss
+        .into_iter()
+        .chain(by_xdp)
+        .chain(by_driver)
+        .chain(by_irq)
+        .filter(|(most, _)| *most < count.max)
+        .min();
     let (most, why) = least.map_or((count.max, None), |(most, why)| (most, Some(why)));
     Some(QueueLimit { kind, now: count.now, most, why })
 }
@@ -388,6 +406,19 @@ mod tests {
             queue_limit(&model.nics[0]).map(|limit| (limit.most, limit.why.is_some()))
         };
         assert_eq!((limit("fsl-gianfar"), limit("igb")), (Some((1, true)), Some((4, false))));
+        let one = ["cpsw", "rk_gmac-dwmac", "imx-dwmac"].map(limit);
+        assert_eq!(one, [Some((1, true)); 3]);
+    }
+
+    /// enic has `get_channels` and no `set_channels`.
+    #[test]
+    fn queues_that_the_driver_cannot_change() {
+        let (mut model, _) = Sketch::new(4).device("eth0", &[0]).queues_at_most("eth0", 4).build();
+        model.nics[0].driver = Some("enic".to_owned());
+        let why = "enic cannot change the number of queues of eth0";
+        assert_eq!(changeable_queues(&model, &model.nics[0]).expect_err("fixed"), why);
+        let limit = queue_limit(&model.nics[0]).expect("reported");
+        assert_eq!((limit.most, limit.why.as_deref()), (1, Some(why)));
     }
 
     /// mvpp2 sets IRQ_NO_BALANCING: a write to `smp_affinity` fails with EIO.

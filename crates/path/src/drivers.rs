@@ -196,6 +196,8 @@ pub fn limit(driver: Option<&str>, statistic: &str) -> Option<Limit> {
 pub struct Channels {
     /// True if queues come and go while the link stays; others close the device and open it again.
     pub keep_link: bool,
+    /// True if the driver reports its channels and changes none: it has `get_channels`, and no `set_channels`.
+    pub are_fixed: bool,
     /// Numbers of queues that the driver accepts while an XDP program is attached to it.
     pub xdp: XdpQueues,
 }
@@ -244,10 +246,11 @@ const UNKNOWN: Driver = Driver {
     portals: &[],
     spreads_irqs_on_hotplug: false,
     pins_irqs: false,
-    has_vmbus_channels: false,
-    records_queue: true,
     is_named_at_probe: false,
     has_one_irq: false,
+    has_vmbus_channels: false,
+    records_queue: true,
+    counts_forwarded: false,
     has_spare_queues: false,
     statistics: &[],
     statistics_example: &[],
@@ -258,7 +261,7 @@ const UNKNOWN: Driver = Driver {
     has_arfs: false,
     has_atr: false,
     deletes_rules: false,
-    channels: Channels { keep_link: false, xdp: XdpQueues::Free },
+    channels: Channels { are_fixed: false, keep_link: false, xdp: XdpQueues::Free },
     moderation: Moderation {
         adaptive_usecs: &[],
         only_spaces: false,
@@ -313,8 +316,17 @@ impl Driver {
     pub fn has_one_irq_for_all(&self) -> bool {
         let is_for_one =
             |number| !matches!(number, IrqNumber::All | IrqNumber::NoQueue | IrqNumber::Transmit(_));
-        self.irqs.iter().any(|name| name.number == IrqNumber::All)
-            && !self.irqs.iter().any(|name| is_for_one(name.number))
+        self.has_one_irq
+            || self.bare == Bare::FirstForAll
+            || self.irqs.iter().any(|name| name.number == IrqNumber::All)
+                && !self.irqs.iter().any(|name| is_for_one(name.number))
+    }
+
+    /// True for the name of an interrupt that brings the packets of every receive queue.
+    pub fn is_for_all(&self, action: &str) -> bool {
+        let name = action.split('@').next().unwrap_or(action);
+        let form = self.irqs.iter().find(|form| form.numbers_in(name).is_some());
+        form.is_some_and(|form| form.number == IrqNumber::All)
     }
 
     /// True for the name of an interrupt that brings packets of every interface of the driver ([`Driver::portals`]).

@@ -8,6 +8,7 @@ use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text};
 use rxlab_base::parse::ethtool::Count;
+use rxlab_path::constraints::queue_limit;
 use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, nic_irq_cpus, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, NicRates, Rates};
 
@@ -130,14 +131,17 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }));
     evidence.extend(emptied_by(model, rates, nic));
     let room = room_of(nic);
+    let has_more = queue_limit(nic).is_none_or(|limit| limit.most > limit.now);
     let (why, remedy, plans): (&str, String, &[PlanName]) = if blame == Blame::Cpu {
         let why =
             "the CPU that empties the ring has no time left: a larger ring also fills and only adds delay";
         // RPS already hands over everything but the polling.
         if nic.rx.iter().all(|queue| handed_over(model, rates, queue)) {
-            (why, "give that CPU less work: more queues; RPS already takes what it can".into(), &[])
+            let queues = if has_more { "more queues; " } else { "" };
+            (why, format!("give that CPU less work: {queues}RPS already takes what it can"), &[])
         } else {
-            (why, "give that CPU less work: RPS, more queues".into(), &[PlanName::Rps])
+            let queues = if has_more { ", more queues" } else { "" };
+            (why, format!("give that CPU less work: RPS{queues}"), &[PlanName::Rps])
         }
     } else if blame == Blame::Processes {
         let why = "processes share the CPU that empties the ring, and it is full: packets wait behind them";
@@ -163,7 +167,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             }
             _ => "its CPU has time left and the ring is at its maximum: bursts are longer than the ring",
         };
-        (why, "more queues, to spread bursts; flow control (pause frames) against single senders".into(), &[])
+        let queues = if has_more { "more queues, to spread bursts; " } else { "" };
+        (why, format!("{queues}flow control (pause frames) against single senders"), &[])
     };
     Some(Finding {
         severity: if part >= NOTICEABLE_LOSS { Severity::Critical } else { Severity::Warning },

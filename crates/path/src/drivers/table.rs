@@ -72,6 +72,9 @@ const BY_1_OR_3: Moderation = Moderation { adaptive_usecs: &[1, 3], only_spaces:
 const BY_1: Moderation = Moderation { adaptive_usecs: &[1], only_spaces: true, ..UNKNOWN.moderation };
 const SPACED: Moderation = Moderation { only_spaces: true, ..UNKNOWN.moderation };
 
+/// Without `set_channels`.
+const FIXED: Channels = Channels { are_fixed: true, ..UNKNOWN.channels };
+
 const WITHOUT_PORTS: Hash = Hash { has_ports: false, ..UNKNOWN.hash };
 
 const SFC: &[IrqName] = &[
@@ -105,7 +108,7 @@ pub static DRIVERS: &[Driver] = &[
         ],
         // Seen with 6.1: the default table was reported, and the hypervisor did not know it.
         hash: Hash { may_lack_table: true, ..UNKNOWN.hash },
-        channels: Channels { keep_link: true, xdp: XdpQueues::Fixed },
+        channels: Channels { keep_link: true, xdp: XdpQueues::Fixed, ..UNKNOWN.channels },
         // VIRTIO_NET_F_NOTF_COAL.
         moderation: Moderation { may_be_missing: true, ..UNKNOWN.moderation },
         sources: &[
@@ -140,9 +143,10 @@ pub static DRIVERS: &[Driver] = &[
             ("  ucast bytes rx", BYTES),
             ("  pkts rx OOB", DROPS),
         ],
+        channels: FIXED,
         sources: &[
             "vmxnet3/vmxnet3_drv.c: vmxnet3_request_irqs",
-            "vmxnet3/vmxnet3_ethtool.c: vmxnet3_get_strings",
+            "vmxnet3/vmxnet3_ethtool.c: vmxnet3_get_strings, vmxnet3_ethtool_ops",
         ],
         ..UNKNOWN
     },
@@ -543,6 +547,7 @@ pub static DRIVERS: &[Driver] = &[
         // The same, but some device trees have the interrupt that wakes the machine first (imx93.dtsi, imx8dxl-ss-conn.dtsi), and
         // kernels before 5.19 number in that order (of_device_alloc).
         names: &["imx-dwmac"],
+        has_one_irq: true,
         statistics: &[PKT_N],
         statistics_example: PKT_N_EXAMPLE,
         spreads_flows: false,
@@ -660,9 +665,11 @@ pub static DRIVERS: &[Driver] = &[
         names: &["enic"],
         irqs: &[irq("eth0-rx-3", "-rx-#", Receive(0)), irq("eth0-tx-3", "-tx-#", Transmit(0))],
         has_arfs: true,
+        channels: FIXED,
         sources: &[
             "ethernet/cisco/enic/enic_main.c: enic_request_intr",
             "ethernet/cisco/enic/enic_clsf.c: enic_rx_flow_steer",
+            "ethernet/cisco/enic/enic_ethtool.c: enic_ethtool_ops",
         ],
         ..UNKNOWN
     },
@@ -830,15 +837,23 @@ pub static DRIVERS: &[Driver] = &[
         ..UNKNOWN
     },
     Driver {
-        names: &["amd-xgbe", "dwc-xlgmac"],
+        names: &["amd-xgbe"],
         irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Receive(0))],
-        // Of the former only.
         statistics: &[QueueNames { packets: &["rxq_#_packets"], bytes: &["rxq_#_bytes"], ..NO_NAMES }],
         statistics_example: &[("txq_0_packets", OTHER), ("rxq_0_packets", PACKETS), ("rxq_0_bytes", BYTES)],
         sources: &[
             "ethernet/amd/xgbe/xgbe-drv.c: xgbe_request_irqs",
             "ethernet/amd/xgbe/xgbe-ethtool.c: xgbe_get_strings",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["dwc-xlgmac"],
+        irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Receive(0))],
+        channels: FIXED,
+        sources: &[
             "ethernet/synopsys/dwc-xlgmac-net.c: xlgmac_request_irqs",
+            "ethernet/synopsys/dwc-xlgmac-ethtool.c: xlgmac_ethtool_ops",
         ],
         ..UNKNOWN
     },
@@ -873,9 +888,10 @@ pub static DRIVERS: &[Driver] = &[
         ],
         // Rules choose the queue.
         spreads_flows: false,
+        channels: FIXED,
         sources: &[
             "ethernet/engleder/tsnep_main.c: tsnep_request_irq, tsnep_netdev_open",
-            "ethernet/engleder/tsnep_ethtool.c: tsnep_rx_queue_stats_strings",
+            "ethernet/engleder/tsnep_ethtool.c: tsnep_rx_queue_stats_strings, tsnep_ethtool_ops",
             "ethernet/engleder/tsnep_rxnfc.c: tsnep_rxnfc_add_rule",
         ],
         ..UNKNOWN
@@ -1072,8 +1088,10 @@ pub static DRIVERS: &[Driver] = &[
             ("rx_ring0_bytes", BYTES),
             ("rx_ring0_seg_pkt", OTHER),
         ],
+        channels: FIXED,
         sources: &[
             "ethernet/hisilicon/hns/hns_enet.c: hns_nic_init_irq, hns_nic_rx_up_pro",
+            "ethernet/hisilicon/hns/hns_ethtool.c: hns_ethtool_ops",
             "ethernet/hisilicon/hns/hns_dsaf_rcb.c: hns_rcb_get_strings",
         ],
         ..UNKNOWN
@@ -1201,8 +1219,10 @@ pub static DRIVERS: &[Driver] = &[
             "ethernet/freescale/dpaa2/dpaa2-switch.c: dpaa2_switch_setup_irqs, dpaa2_switch_setup_dpio",
         ],
         ..UNKNOWN
+        channels: FIXED,
     },
     Driver {
+            "ethernet/freescale/dpaa2/dpaa2-ethtool.c: dpaa2_ethtool_ops",
         names: &["fsl_dpaa_mac", "fsl_dpa"],
         portals: &["QMan portal #"],
         records_queue: false,
@@ -1292,13 +1312,17 @@ pub static DRIVERS: &[Driver] = &[
             ],
         )))
     },
-    without_record(without_queues(
-        &["cpsw", "cpsw-switch"],
-        &[
-            "ethernet/ti/cpsw.c: cpsw_probe, cpsw_rx_handler",
-            "ethernet/ti/cpsw_new.c: cpsw_probe, cpsw_rx_handler",
-        ],
-    )),
+    Driver {
+        has_one_irq: true,
+        ..without_record(without_queues(
+            &["cpsw", "cpsw-switch"],
+            &[
+                "ethernet/ti/cpsw.c: cpsw_probe, cpsw_rx_handler",
+                "ethernet/ti/cpsw_new.c: cpsw_probe, cpsw_rx_handler",
+                "ethernet/ti/cpsw_priv.c: cpsw_rx_interrupt, cpsw_rx_mq_poll",
+            ],
+        ))
+    },
     without_record(without_queues(
         &["icssg-prueth", "icssg-prueth-sr1"],
         &[
@@ -1306,10 +1330,16 @@ pub static DRIVERS: &[Driver] = &[
             "ethernet/ti/icssg/icssg_common.c: emac_rx_packet",
         ],
     )),
-    without_record(without_queues(
-        &["sxgbe"],
-        &["ethernet/samsung/sxgbe/sxgbe_main.c: sxgbe_open, sxgbe_rx"],
-    )),
+    Driver {
+        channels: FIXED,
+        ..without_record(without_queues(
+            &["sxgbe"],
+            &[
+                "ethernet/samsung/sxgbe/sxgbe_main.c: sxgbe_open, sxgbe_rx",
+                "ethernet/samsung/sxgbe/sxgbe_ethtool.c: sxgbe_ethtool_ops",
+            ],
+        ))
+    },
     without_record(without_queues(
         &["bcmgenet"],
         &["ethernet/broadcom/genet/bcmgenet.c: bcmgenet_open, bcmgenet_desc_rx"],
