@@ -355,7 +355,8 @@ pub(crate) static TABLE: LazyLock<Vec<Driver>> = LazyLock::new(|| {
         |row: &Row| row.kind != Kind::Failover && !row.names.contains(&"veth") && row.bare == Bare::Unordered;
     // Their devices are on buses that these machines lack.
     let is_elsewhere = |row: &Row| ["nvethernet", "octeon_ethernet", "imx-dwmac"].contains(&row.names[0]);
-    let may = |row: &&Row| !is_written(row) && is_device(row) && !is_elsewhere(row);
+    // The interfaces of a switch do not count what comes to a CPU.
+    let may = |row: &&Row| !is_written(row) && is_device(row) && !is_elsewhere(row) && !row.counts_forwarded;
     ROWS.iter().filter(may).flat_map(of_row).collect()
 });
 

@@ -49,6 +49,8 @@ pub struct Driver {
     /// False if it does not report which queue a packet came from (`skb_record_rx_queue`). The kernel then applies the RPS
     /// mask and the RFS table of rx-0 to the packets of every queue (`get_rps_cpu` in net/core/dev.c).
     pub records_queue: bool,
+    /// True if its interfaces count what the device forwards by itself as well: how many packets come to a CPU is not counted.
+    pub counts_forwarded: bool,
     /// True if sysfs may show more queues than channels, none of which receives: of all others, each may.
     pub has_spare_queues: bool,
     /// Statistics of a receive queue, those of newer versions first.

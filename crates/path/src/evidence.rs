@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::model::{CpuRates, Irq, Model, Nic, Rates, RxQueue};
+use crate::model::{CpuRates, Irq, Model, Nic, NicRates, Rates, RxQueue};
 use rxlab_base::units::{CpuId, CpuMask};
 
 pub use loopback::{brought, devices_account, loopback_share, may_be_lo, received, through_lo};
@@ -208,7 +208,7 @@ fn irq_cpu(irq: &Irq, rates: &Rates) -> CpuMask {
 /// Packets/s of one queue: the kernel's count, else an equal part of the interface's packets that are
 /// counted for no queue.
 pub fn queue_packets(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {
-    let Some(rates) = rates.nic(&nic.name) else { return 0.0 };
+    let Some(rates) = rates.nic(&nic.name).filter(|rates| !rates.counts_forwarded) else { return 0.0 };
     rates.queues.get(&queue.index).copied().unwrap_or_else(|| {
         let counted = |queue: &&RxQueue| rates.queues.contains_key(&queue.index);
         let uncounted = nic.rx.len().saturating_sub(nic.rx.iter().filter(counted).count());
@@ -220,7 +220,10 @@ pub fn queue_packets(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {
 /// True if the packets of a queue are counted, by the kernel or as the only queue: otherwise
 /// [`queue_packets`] is an inference, and no evidence.
 pub fn is_counted(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
-    nic.rx.len() == 1 || rates.nic(&nic.name).is_some_and(|rates| rates.queues.contains_key(&queue.index))
+    let counts = |rates: &NicRates| {
+        !rates.counts_forwarded && (nic.rx.len() == 1 || rates.queues.contains_key(&queue.index))
+    };
+    rates.nic(&nic.name).map_or(nic.rx.len() == 1, counts)
 }
 
 /// True if the driver of a device adapts its interrupt moderation to the traffic.

@@ -163,6 +163,7 @@ impl Sketch {
         self.rates.nics.push(NicRates {
             name: name.parse().expect("an interface name"),
             rx_packets: packets,
+            counts_forwarded: false,
             rx_bytes: packets * 200.0,
             tx_packets: 0.0,
             tx_bytes: 0.0,

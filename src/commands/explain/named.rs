@@ -54,6 +54,8 @@ fn facts(row: &Driver) -> Vec<String> {
     add(reached > 0, &format!("RSS of some devices reaches only {reached} queues"));
     add(row.has_arfs, "accelerated RFS");
     add(row.has_atr, "steers flows by what it sends (ATR)");
+    add(row.channels.are_fixed, "the number of queues cannot be changed");
+    add(row.counts_forwarded, "counts what the device forwards, not what comes to a CPU");
     add(row.channels.keep_link, "the number of queues changes without a reset");
     add(row.channels.xdp == XdpQueues::Half, "an XDP program takes half of the queues");
     add(row.channels.xdp == XdpQueues::Fixed, "an XDP program fixes the number of queues");

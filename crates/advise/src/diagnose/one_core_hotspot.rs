@@ -370,6 +370,21 @@ type Cause = (String, String, &'static [PlanName]);
 
 /// What is known of a CPU without a [`carrier`].
 fn unknown(model: &Model, rates: &Rates, cpu: CpuId) -> Cause {
+    let may_land = |queue: &RxQueue| {
+        let lands = arrival_cpus(queue, model, rates);
+        lands.is_empty() || lands.contains(cpu)
+    };
+    let is_switch_s = |nic: &&Nic| nic.driver_facts().counts_forwarded && nic.rx.iter().any(may_land);
+    if let Some(nic) = model.nics.iter().find(is_switch_s) {
+        let driver = nic.driver.as_deref().unwrap_or_default();
+        return (
+            format!(
+                "the ports of {driver} count what the device forwards: how many of their packets come here is not known"
+            ),
+            "find out which packets the device sends to the CPU: `devlink -s trap show`, `ethtool -S`".into(),
+            &[],
+        );
+    }
     let names: Vec<String> = candidates(model, rates, cpu).iter().map(|nic| nic.name.to_string()).collect();
     let (why, remedy) = if of_another_namespace(model, rates, cpu).is_some() {
         (

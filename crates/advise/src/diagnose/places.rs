@@ -170,7 +170,7 @@ const FORWARDED: f64 = 0.5;
 /// True if a machine forwards what it receives and no CPU runs programs much: no reader is there for RFS to follow.
 pub(super) fn forwards(rates: &Rates) -> bool {
     let total = |value: fn(&NicRates) -> f64| rates.nics.iter().map(value).sum::<f64>();
-    let received = total(|nic| nic.rx_packets);
+    let received = total(NicRates::to_cpus);
     received >= TRAFFIC && total(|nic| nic.tx_packets) >= received * FORWARDED && readers(rates).is_empty()
 }
 

@@ -259,7 +259,9 @@ fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Part<'a>>
 /// The packets/s of an interface that counts none by queue, by the CPU that passes them to the stack: in proportion to what the
 /// stack counts there. `None` if it is not all that arrives: an interrupt is unknown, or RPS or RFS moves packets to other CPUs.
 fn by_stack(rates: &Rates, nic: &Nic, landings: &[Landing<'_>]) -> Option<BTreeMap<CpuId, f64>> {
-    let rates_of_nic = rates.nic(&nic.name).filter(|nic| nic.queues.is_empty() && !rates.uncounted)?;
+    let rates_of_nic = rates
+        .nic(&nic.name)
+        .filter(|nic| nic.queues.is_empty() && !nic.counts_forwarded && !rates.uncounted)?;
     let is_off = |queue: &RxQueue| {
         queue.rps_cpus.known().is_some_and(CpuMask::is_empty)
             && queue.rps_flow_cnt.known().is_none_or(|flows| *flows == 0)

@@ -29,20 +29,20 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let ([queue], Some(traffic)) = (&nic.rx[..], rates.nic(&nic.name)) else { return None };
+    let ([queue], packets) = (&nic.rx[..], rates.rx_packets(&nic.name)) else { return None };
     let off = queue.rps_cpus.known().is_some_and(|mask| mask.is_empty());
     let cpus = irq_cpus(queue, model, rates);
     let base = baseline(model, rates);
-    let load = |cpu| receive_work(rates, base, cpu, traffic.rx_packets);
+    let load = |cpu| receive_work(rates, base, cpu, packets);
     let cpu = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
-    let real = traffic.rx_packets >= TRAFFIC && load(cpu) >= NOTICEABLE && !may_be_lo(model, rates, cpu);
+    let real = packets >= TRAFFIC && load(cpu) >= NOTICEABLE && !may_be_lo(model, rates, cpu);
     if model.online().len() < 2 || !off || !real {
         return None;
     }
     Some(Finding {
         severity: Severity::Note,
         cpu: Some(cpu),
-        title: format!("all {} packets/s of {} go through CPU {cpu}", count(traffic.rx_packets), nic.name),
+        title: format!("all {} packets/s of {} go through CPU {cpu}", count(packets), nic.name),
         evidence: vec![Evidence::about(Subject::Cpu(cpu), |seen| {
             format!(
                 "CPU {cpu}: {} of its time in interrupts and softirq ({}), headroom {}",

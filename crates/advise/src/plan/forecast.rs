@@ -14,7 +14,7 @@ use super::throughput::{Throughput, Traffic};
 use rxlab_base::number::{count, plural};
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 use rxlab_path::evidence::{TRAFFIC, busy, foreign, irq_cpus, queue_packets, receiving, room};
-use rxlab_path::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_path::model::{Fact, Model, Nic, NicKind, NicRates, Rates, RxQueue};
 use rxlab_setting::Prediction;
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, interrupts, set_of};
 
@@ -23,7 +23,7 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
     let asked = Asked::new(model, rates, plan);
     let nics = || model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
     let traffic = nics().filter(|nic| asked.is_about(nic)).filter_map(|nic| rates.nic(&nic.name));
-    let packets: f64 = traffic.map(|nic| nic.rx_packets).sum();
+    let packets: f64 = traffic.map(NicRates::to_cpus).sum();
     if packets < TRAFFIC {
         return Err(format!("{} packets/s are too few to predict from", count(packets)));
     }

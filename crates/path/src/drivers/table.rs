@@ -1150,6 +1150,9 @@ pub static DRIVERS: &[Driver] = &[
             irq("eth0_g0_tx", "_tx", NoQueue),
             irq("eth0_g0_er", "_er", NoQueue),
         ],
+        is_named_at_probe: true,
+        // Whatever the interfaces are called now.
+        portals: &["eth#_g0_rx", "eth#_g0_tx", "eth#_g1_rx", "eth#_g1_tx"],
         sources: &["ethernet/freescale/gianfar.c: gfar_probe, register_grp_irqs"],
         ..UNKNOWN
     },
@@ -1168,9 +1171,6 @@ pub static DRIVERS: &[Driver] = &[
         ],
         sources: &["ethernet/nvidia/forcedeth.c: nv_request_irq"],
         ..UNKNOWN
-        is_named_at_probe: true,
-        // Whatever the interfaces are called now.
-        portals: &["eth#_g0_rx", "eth#_g0_tx", "eth#_g1_rx", "eth#_g1_tx"],
     },
     Driver {
         // One vector for all ports.
@@ -1186,7 +1186,22 @@ pub static DRIVERS: &[Driver] = &[
         // One vector for all ports.
         names: &["mlxsw_spectrum", "mlxsw_spectrum2", "mlxsw_spectrum3", "mlxsw_spectrum4"],
         shares_irqs: true,
-        sources: &["ethernet/mellanox/mlxsw/pci.c: mlxsw_pci_init, mlxsw_pci_eq_irq_handler"],
+        counts_forwarded: true,
+        sources: &[
+            "ethernet/mellanox/mlxsw/pci.c: mlxsw_pci_init, mlxsw_pci_eq_irq_handler",
+            "ethernet/mellanox/mlxsw/spectrum.c: mlxsw_sp_port_get_stats64",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        // One vector for all ports.
+        names: &["Prestera DX"],
+        shares_irqs: true,
+        counts_forwarded: true,
+        sources: &[
+            "ethernet/marvell/prestera/prestera_pci.c: prestera_pci_probe, prestera_pci_irq_handler",
+            "ethernet/marvell/prestera/prestera_main.c: prestera_port_get_stats64",
+        ],
         ..UNKNOWN
     },
     Driver {
@@ -1204,8 +1219,10 @@ pub static DRIVERS: &[Driver] = &[
         names: &["fsl_dpaa2_eth"],
         irqs: &[irq("dpni.1", "dpni.#", NoQueue)],
         portals: &["dpio.#"],
+        channels: FIXED,
         sources: &[
             "ethernet/freescale/dpaa2/dpaa2-eth.c: dpaa2_eth_setup_irqs",
+            "ethernet/freescale/dpaa2/dpaa2-ethtool.c: dpaa2_ethtool_ops",
             "../soc/fsl/dpio/dpio-driver.c: register_dpio_irq_handlers",
         ],
         ..UNKNOWN
@@ -1215,14 +1232,13 @@ pub static DRIVERS: &[Driver] = &[
         names: &["fsl_dpaa2_switch"],
         irqs: &[irq("dpsw.0", "dpsw.#", NoQueue)],
         portals: &["dpio.#"],
+        counts_forwarded: true,
         sources: &[
-            "ethernet/freescale/dpaa2/dpaa2-switch.c: dpaa2_switch_setup_irqs, dpaa2_switch_setup_dpio",
+            "ethernet/freescale/dpaa2/dpaa2-switch.c: dpaa2_switch_setup_irqs, dpaa2_switch_setup_dpio, dpaa2_switch_port_get_stats",
         ],
         ..UNKNOWN
-        channels: FIXED,
     },
     Driver {
-            "ethernet/freescale/dpaa2/dpaa2-ethtool.c: dpaa2_ethtool_ops",
         names: &["fsl_dpaa_mac", "fsl_dpa"],
         portals: &["QMan portal #"],
         records_queue: false,
@@ -1232,13 +1248,31 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["lan966x-switch"],
         portals: &["fdma irq", "frame extraction"],
-        sources: &["ethernet/microchip/lan966x/lan966x_main.c: lan966x_probe"],
+        counts_forwarded: true,
+        sources: &[
+            "ethernet/microchip/lan966x/lan966x_main.c: lan966x_probe",
+            "ethernet/microchip/lan966x/lan966x_ethtool.c: lan966x_stats_get",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ocelot-switch"],
+        portals: &["frame extraction"],
+        counts_forwarded: true,
+        sources: &[
+            "ethernet/mscc/ocelot_vsc7514.c: mscc_ocelot_probe",
+            "ethernet/mscc/ocelot_stats.c: ocelot_port_get_stats64",
+        ],
         ..UNKNOWN
     },
     Driver {
         names: &["sparx5-switch"],
         portals: &["sparx5-fdma", "sparx5-xtr"],
-        sources: &["ethernet/microchip/sparx5/sparx5_main.c: sparx5_start"],
+        counts_forwarded: true,
+        sources: &[
+            "ethernet/microchip/sparx5/sparx5_main.c: sparx5_start",
+            "ethernet/microchip/sparx5/sparx5_ethtool.c: sparx5_get_stats64",
+        ],
         ..UNKNOWN
     },
     Driver {

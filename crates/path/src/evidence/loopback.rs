@@ -52,7 +52,7 @@ pub fn through_lo(model: &Model, rates: &Rates) -> f64 {
 }
 
 fn share_of_lo(model: &Model, rates: &Rates) -> Option<f64> {
-    let seen: f64 = rates.nics.iter().map(|nic| nic.rx_packets).sum();
+    let seen: f64 = rates.nics.iter().map(NicRates::to_cpus).sum();
     let lo = through_lo(model, rates);
     // The stack counts packets of every network namespace, the interfaces only those of one.
     let stack: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();

@@ -2,7 +2,7 @@
 
 use super::{
     adapts, arrivals, candidates, carrier, devices_account, foreign, foreign_nic, headroom, irq_cpus,
-    loopback_share, may_be_foreign, may_be_lo, queue_packets,
+    is_counted, loopback_share, may_be_foreign, may_be_lo, queue_packets,
 };
 use crate::model::{Fact, IrqRates};
 use crate::sketch::Sketch;
@@ -306,4 +306,14 @@ fn drivers_that_adapt_by_a_number() {
     assert!(host("ixgbe", 1, false) && host("e1000e", 3, false) && host("ena", 50, true));
     assert!(!host("ixgbe", 3, false) && !host("ixgbevf", 3, false), "3 us");
     assert!(!host("ixgbe", 50, false) && !host("ixgbe", 0, false) && !host("mlx5_core", 3, false));
+}
+
+/// The counters of a switch's port have what the switch forwards: 4,900,000 packets/s were said to go through a CPU with 3,000.
+#[test]
+fn what_a_switch_forwards_comes_to_no_cpu() {
+    let sketch = Sketch::new(4).device("swp1", &[2]).traffic("swp1", 4.9e6).receives(2, 0.06, 3e3);
+    let (model, rates) = sketch.nic_rates("swp1", |nic| nic.counts_forwarded = true).build();
+    let (nic, queue) = (&model.nics[0], &model.nics[0].rx[0]);
+    assert_eq!(queue_packets(nic, queue, &rates), 0.0);
+    assert!(!is_counted(nic, queue, &rates) && carrier(&model, &rates, CpuId(2)).is_none());
 }

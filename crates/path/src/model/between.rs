@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::rates::{CpuRates, IrqRates, NicRates, Rates};
-use crate::drivers::{LossKind, OF_DRIVER, loss_kind};
+use crate::drivers::{LossKind, OF_DRIVER, facts, loss_kind};
 use crate::sample::{Counters, Inventory, LossRates, NicCounters};
 use rxlab_base::parse::{InterruptLine, QueueCounters};
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName};
@@ -103,13 +103,20 @@ impl Rates {
         Self { seconds: 1.0, nics: nics.collect(), irqs: irqs.collect(), ..Self::default() }
     }
 
-    /// Adds this kernel's accounting mode of softirq time, and the interfaces whose receive time is in
-    /// neither softirqs nor visible threads. Should be called before receive times are judged: `inventory` must be
+    /// Adds this kernel's accounting mode of softirq time, the interfaces that count what their device forwards, and those whose
+    /// receive time is in neither softirqs nor visible threads. Should be called before receive times are judged: `inventory` must be
     /// of the same machine.
     #[must_use]
     pub fn accounted(mut self, inventory: &Inventory) -> Self {
         let unreadable = inventory.unreadable_nics.iter();
         self.gaps.extend(unreadable.map(|name| format!("interface {name}: its name is not UTF-8")));
+        for raw in inventory.nics.known().into_iter().flatten() {
+            if facts(raw.driver.known().map(String::as_str)).counts_forwarded
+                && let Some(nic) = self.nics.iter_mut().find(|nic| nic.name == raw.name)
+            {
+                nic.counts_forwarded = true;
+            }
+        }
         self.exact_softirq_time = inventory.settings.exact_softirq_time.known().copied();
         // Not every kernel lists threads by interface: a single visible one suffices. If they are visible and
         // did not run, as for a veth that lost its NAPI, softirqs have received.
@@ -221,6 +228,7 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
     NicRates {
         name,
         rx_packets: rate(|c| c.rx_packets),
+        counts_forwarded: false,
         rx_bytes: rate(|c| c.rx_bytes),
         tx_packets: rate(|c| c.tx_packets),
         tx_bytes: rate(|c| c.tx_bytes),

@@ -136,9 +136,9 @@ impl Rates {
         }
     }
 
-    /// Packets/s that an interface receives; 0 if it has no rates.
+    /// Packets/s that an interface is known to bring to CPUs; 0 if it has no rates.
     pub fn rx_packets(&self, name: &NicName) -> f64 {
-        self.nic(name).map_or(0.0, |rates| rates.rx_packets)
+        self.nic(name).map_or(0.0, NicRates::to_cpus)
     }
 }
 
@@ -197,6 +197,9 @@ pub struct NicRates {
     pub name: NicName,
     /// Packets received per second.
     pub rx_packets: f64,
+    /// True if some of these may be packets that the device forwards by itself: how many come to a CPU is not counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_forwarded: bool,
     /// Bytes received per second.
     pub rx_bytes: f64,
     /// Packets sent per second.
@@ -226,6 +229,13 @@ pub struct NicRates {
     /// Packets that device or driver dropped by queue index, if counted; as for `queues`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue_drops: BTreeMap<u32, f64>,
+}
+
+impl NicRates {
+    /// Packets/s that are known to come to CPUs.
+    pub fn to_cpus(&self) -> f64 {
+        if self.counts_forwarded { 0.0 } else { self.rx_packets }
+    }
 }
 
 /// One interrupt that has an action.
