@@ -10,7 +10,7 @@ use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
-use rxlab_path::evidence::{SUBSTANTIAL, brought};
+use rxlab_path::evidence::{SUBSTANTIAL, brought, rounds};
 use rxlab_path::model::{Model, Nic, Rates};
 
 pub(super) const RULE: Rule = Rule {
@@ -49,10 +49,11 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let usable = model.usable();
     let has_cpus = |own: &u32| !of_node(model, *own).intersection(&usable).is_empty();
     let uncounted = if rates.uncounted { brought(model, rates) } else { BTreeMap::new() };
+    let rounds = if rates.uncounted { 1.0 } else { rounds(model, rates, nic) };
     // The rest is the work of packets that other interfaces and masks bring to that CPU.
     let own_load = |queue: &Loaded<'_>| {
         let here = queues.iter().filter(|other| other.cpu == queue.cpu);
-        let own: f64 = here.map(|other| other.packets).sum();
+        let own = here.map(|other| other.packets).sum::<f64>() * rounds;
         let counted = rates.cpu(queue.cpu).map_or(0.0, |cpu| cpu.packets);
         let all = uncounted.get(&queue.cpu).copied().unwrap_or(counted);
         queue.load * own / all.max(own)
@@ -149,6 +150,18 @@ mod tests {
         };
         shared(9e3).silent(&RULE, "a tenth of the packets of CPU 3");
         assert_eq!(shared(9e4).findings(&RULE).len(), 1, "half of them");
+    }
+
+    /// The stack counts a packet once more in each bond and VLAN: it was once said to be other work.
+    #[test]
+    fn packets_that_the_stack_counts_twice_are_the_device_s() {
+        let below = |nic: &mut rxlab_path::model::Nic| {
+            nic.stack.kind = Some("vlan".to_owned());
+            nic.stack.lower = vec!["eth0".parse().expect("a name")];
+        };
+        let sketch = host(&[3]).on_node("eth0", 1).veth("eth0.7").edit("eth0.7", below);
+        let sketch = sketch.traffic("eth0.7", 9e4).receives(3, 0.4, 18e4);
+        assert_eq!(sketch.findings(&RULE).len(), 1);
     }
 
     /// Where packets are not counted by CPU, all work of a CPU was taken for that of the device.

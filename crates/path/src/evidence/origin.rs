@@ -123,6 +123,19 @@ pub(super) fn counts_again(model: &Model, nic: &Nic) -> bool {
     nic.stack.kind.as_deref().is_some_and(|kind| AGAIN.contains(&kind)) && nic.stack.lower.iter().any(is_here)
 }
 
+/// Times that the stack counts each packet of a device: once more for each link above it that counts what it has received.
+pub fn rounds(model: &Model, rates: &Rates, nic: &Nic) -> f64 {
+    let own = rates.rx_packets(&nic.name);
+    let above = model.nics.iter().filter(|above| counts_again(model, above));
+    let again = above.filter_map(|above| {
+        let below = model.carriers(above);
+        let all: f64 = below.iter().map(|nic| rates.rx_packets(&nic.name)).sum();
+        let is_below = below.iter().any(|below| below.name == nic.name);
+        is_below.then(|| (rates.rx_packets(&above.name) / all.max(1.0)).min(1.0))
+    });
+    if own > 0.0 { 1.0 + again.sum::<f64>() } else { 1.0 }
+}
+
 /// True if RPS or RFS may hand packets of a queue to this CPU.
 fn is_steered(model: &Model, queue: &RxQueue, cpu: CpuId) -> bool {
     let tables = [queue.rps_flow_cnt.known(), model.rps_sock_flow_entries.known()];
