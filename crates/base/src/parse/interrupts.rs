@@ -95,6 +95,8 @@ pub struct RequestedIrq {
     pub actions: Vec<String>,
     /// True if it is an event channel of Xen.
     pub is_of_xen: bool,
+    /// True if its chip cannot send it to other CPUs: `ARMCTRL-level` has no `irq_set_affinity` (drivers/irqchip/irq-bcm2835.c).
+    pub is_fixed: bool,
     /// The PCI function whose vector it is, by its chip: `0000:00:03.0` of `PCI-MSIX-0000:00:03.0`, as since Linux 6.2
     /// (`msi_create_device_irq_domain` in kernel/irq/msi.c).
     pub function: Option<String>,
@@ -111,6 +113,7 @@ pub fn interrupt_actions(text: &str) -> Result<Vec<RequestedIrq>, ParseError> {
             number: irq,
             actions: actions(text).into_iter().map(str::to_owned).collect(),
             is_of_xen: text.trim_start().starts_with("xen-"),
+            is_fixed: text.trim_start().starts_with("ARMCTRL-level"),
             function: function(text).map(str::to_owned),
         });
     }

@@ -88,9 +88,13 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Irq>> {
         };
         *nodes.entry(function.to_owned()).or_insert_with(read)
     };
+    // Only there is the clock called so. Its interrupts go to any CPU that is idle, unless the machine directs them
+    // (arch/s390/pci/pci_irq.c: zpci_floating_irq_init).
+    let clocksource = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let is_s390 = read::text(host, clocksource).known().is_some_and(|clock| clock.trim() == "tod");
     read::interrupts(host, parse::interrupt_actions).map(|irqs| {
         let used = irqs.into_iter().filter(|irq| !irq.actions.is_empty());
-        let irqs = used.map(|RequestedIrq { number, actions, is_of_xen, function }| Irq {
+        let irqs = used.map(|RequestedIrq { number, actions, is_of_xen, is_fixed, function }| Irq {
             number,
             vector_of: function,
             action: actions.join(", "),
@@ -98,10 +102,34 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Irq>> {
             effective: match read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")) {
                 // Before Linux 5.12 event channels are moved without a note (drivers/xen/events/events_base.c).
                 Fact::Known(cpus) if cpus.is_empty() && is_of_xen => Fact::Unsupported,
+                // Kernels that note where interrupts go note nothing for it.
+                Fact::Unsupported if is_fixed || is_s390 => Fact::Known(CpuMask::new()),
                 cpus => cpus,
             },
             ..Irq::default()
         });
         irqs.map(|irq| Irq { node: node(&irq), ..irq }).collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::take;
+    use rxlab_base::units::{CpuMask, Fact};
+    use rxlab_sys::RecordedHost;
+
+    /// A write to their `smp_affinity` fails, and kernels without `effective_affinity` do not show it.
+    #[test]
+    fn interrupts_that_no_write_moves() {
+        let effective = |chip: &str, clock: &str| {
+            let clocksource = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+            let host = RecordedHost::new()
+                .with("proc/interrupts", format!("  CPU0 CPU1\n 86: 1 0 {chip} 41 Edge eth0\n"))
+                .with(clocksource, format!("{clock}\n"));
+            take(&host).known().expect("read")[0].effective.clone()
+        };
+        assert_eq!(effective("GICv3", "arch_sys_counter"), Fact::Unsupported);
+        assert_eq!(effective("ARMCTRL-level", "arch_sys_counter"), Fact::Known(CpuMask::new()));
+        assert_eq!(effective("PCI-MSI", "tod"), Fact::Known(CpuMask::new()), "s390");
+    }
 }

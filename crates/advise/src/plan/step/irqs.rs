@@ -31,10 +31,13 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         }
         let sends = draft.model.nic(nic).map(|nic| nic.tx.iter().map(|tx| tx.index).collect::<Vec<_>>());
         let received = |tx: &u32| of_nic.iter().find(|placed| placed.queue == *tx);
-        // With more transmit queues than receive queues, the last have no receive queue of their number.
+        // With more transmit queues than receive queues, the last have no receive queue of their number: they only stay near.
         let mut turns = of_nic.iter().cycle();
         for tx in sends.unwrap_or_default() {
             let Some(partner) = received(&tx).or_else(|| turns.next()) else { break };
+            if received(&tx).is_none() && sends_near(draft, nic, tx, partner.cpu) {
+                continue;
+            }
             let why = format!("same CPU as rx-{}", partner.queue);
             send(draft, nic, QueueId::tx(tx), &CpuMask::from(partner.cpu), &why);
         }
@@ -46,6 +49,16 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
             );
         }
     }
+}
+
+/// True if the interrupts of a transmit queue land on usable CPUs of the domain of this CPU.
+fn sends_near(draft: &Draft<'_>, name: &NicName, tx: u32, cpu: CpuId) -> bool {
+    let topology = &draft.topology;
+    let domain = |cpu: CpuId| topology.place(cpu).map(|(domain, _)| domain);
+    let lands = |irq: &Irq| irq.effective.known().and_then(CpuMask::first);
+    let is_near =
+        |irq: &Irq| lands(irq).is_some_and(|own| topology.usable.contains(own) && domain(own) == domain(cpu));
+    draft.model.nic(name).is_some_and(|nic| nic.tx_irqs(tx).all(is_near))
 }
 
 /// Sends every interrupt of an interface to these CPUs, any of them: it has almost nothing to do.

@@ -632,6 +632,28 @@ fn a_table_that_names_all_it_can_is_even() {
     assert_eq!(table((0..128).map(|entry| entry % 8).collect(), "ixgbe"), ["eth0 = default"]);
 }
 
+/// Those of alx without a receive queue were all sent to the CPU of the only one.
+#[test]
+fn transmit_queues_without_a_receive_queue_stay_near() {
+    let sent = |cpu: u32| {
+        let (mut model, rates) = Sketch::new(8).nodes(2).device("eth0", &[1]).traffic("eth0", 5e3).build();
+        let tx = |index: u32| rxlab_path::model::Irq {
+            number: IrqId(900 + index),
+            action: format!("virtio0-output.{index}"),
+            affinity: Fact::Known(cpus(&cpu.to_string())),
+            effective: Fact::Known(cpus(&cpu.to_string())),
+            ..rxlab_path::model::Irq::default()
+        };
+        model.nics[0].tx = (0..2)
+            .map(|index| TxQueue { index, xps_cpus: Fact::Unsupported, xps_by_rxq: Fact::Unsupported })
+            .collect();
+        model.nics[0].other_irqs = (0..2).map(tx).collect();
+        only(&Policy::NumaLocal.plan(&model, &rates, &Options::default(), None).plan, "irq_affinity")
+    };
+    assert_eq!(sent(3), ["eth0/tx-0 = 1"], "tx-1 is in this node");
+    assert_eq!(sent(7), ["eth0/tx-0 = 1", "eth0/tx-1 = 1"]);
+}
+
 #[test]
 fn isolation_takes_all_interrupts_along_and_leaves_something() {
     let (mut model, rates) =
