@@ -25,8 +25,8 @@ use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask, IrqId};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, arrivals, baseline, busy, carrier, is_counted, loopback_share, lost, queue_packets,
-    received, receiving, tier, usual,
+    LOST, TRAFFIC, arrivals, baseline, busy, by_threads, carrier, is_counted, loopback_share, lost,
+    queue_packets, received, receiving, tier, usual,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
 
@@ -296,9 +296,15 @@ fn of_cpu(rates: &Rates, cpu: &CpuRates, receive: f64, landing: &[Part<'_>]) -> 
     // If the counts of one restarted, the sum is unknown.
     let counted: Vec<f64> = counted.collect::<Option<_>>().unwrap_or_default();
     // Most of what the stack counts here may come by an interrupt that is not known to be a queue's.
-    let are_own = takes_interrupts && taken >= cpu.packets * MOSTLY_OWN;
+    // What threads poll goes to the stack where they run.
+    let is_off = |part: &Part<'_>| part.queue.rps_cpus.known().is_some_and(CpuMask::is_empty);
+    let threads_receive = cpu.packets < taken * MOSTLY_OWN
+        && rates.cpus.iter().any(by_threads)
+        && landing.iter().all(is_off)
+        && !rates.uncounted;
+    let are_own = takes_interrupts && taken >= cpu.packets * MOSTLY_OWN && !threads_receive;
     let packets = if are_own { taken } else { cpu.packets };
-    let is_counted = !are_own || landing.iter().all(|part| part.is_counted);
+    let is_counted = !threads_receive && (!are_own || landing.iter().all(|part| part.is_counted));
     Some(CpuRegime {
         cpu: cpu.cpu,
         takes_interrupts,
