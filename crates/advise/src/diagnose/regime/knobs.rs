@@ -15,6 +15,7 @@ use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, plural};
+use rxlab_base::units::CpuMask;
 use rxlab_path::constraints::queue_limit;
 use rxlab_path::drivers::Kind;
 use rxlab_path::evidence::{ORIGIN, adapts, by_threads, carrier, defers, irq_cpus, queue_packets};
@@ -262,7 +263,17 @@ impl Place<'_> {
                 hot.cpu,
                 percent(application)
             )),
-            (_, 1) => Err("each interrupt has its own CPU".to_owned()),
+            (_, 1) => {
+                let lands = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
+                let cpus = lands.fold(CpuMask::new(), |all, one| all.union(&one));
+                let cores = cores(model, &cpus);
+                let own = "each interrupt has its own CPU";
+                Err(if cores < cpus.len() {
+                    format!("{own}, {} on {}", cpus_text(&cpus), plural(cores, "core"))
+                } else {
+                    own.to_owned()
+                })
+            }
             _ => Err(format!(
                 "one interrupt brings CPU {} nearly all its packets: the hotspot moves with it",
                 hot.cpu
