@@ -283,6 +283,14 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     if !fast.is_empty() && fast != anywhere {
         (anywhere, why) = (fast, why + ", and without slow cores");
     }
+    // Where the hottest CPU is of the device's node, the packets stay there.
+    let domains = &machine.topology.domains;
+    let own = domains.iter().find(|domain| nic.node.is_some() && domain.node == nic.node);
+    let own = own.filter(|own| hottest.iter().any(|cpu| own.usable.contains(&cpu)) && domains.len() > 1);
+    let near = own.map(|own| anywhere.intersection(&own.usable.iter().copied().collect()));
+    if let Some(near) = near.filter(|near| !near.is_empty() && *near != anywhere) {
+        (anywhere, why) = (near, why + ", of the device's node");
+    }
     // Few CPUs may be better than all of them.
     if let Some(best) = best(machine.model, machine.rates, nic).filter(|best| best.len() <= width) {
         anywhere = best;
