@@ -196,10 +196,10 @@ pub fn limit(driver: Option<&str>, statistic: &str) -> Option<Limit> {
 /// Effects of a change of the number of queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channels {
-    /// True if queues come and go while the link stays; others close the device and open it again.
-    pub keep_link: bool,
     /// True if the driver reports its channels and changes none: it has `get_channels`, and no `set_channels`.
     pub are_fixed: bool,
+    /// True if queues come and go while the link stays; others close the device and open it again.
+    pub keep_link: bool,
     /// Numbers of queues that the driver accepts while an XDP program is attached to it.
     pub xdp: XdpQueues,
 }
@@ -246,10 +246,10 @@ const UNKNOWN: Driver = Driver {
     shares_irqs: false,
     spans_functions: false,
     portals: &[],
-    spreads_irqs_on_hotplug: false,
-    pins_irqs: false,
     is_named_at_probe: false,
     has_one_irq: false,
+    spreads_irqs_on_hotplug: false,
+    pins_irqs: false,
     has_vmbus_channels: false,
     records_queue: true,
     counts_forwarded: false,
