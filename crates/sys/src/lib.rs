@@ -55,7 +55,8 @@ pub use flaky::{Failpoint, Fault, FlakyHost, Rule};
 pub use limits::{lift_limits, outlast_others};
 pub use live::{LiveHost, OpenError};
 pub use netns::{
-    Hidden, Namespace, Namespaces, enter_netns, lasting_netns, loopback_up, netns_path, new_netns,
+    Hidden, INITIAL_PID_NAMESPACE, INITIAL_USER_NAMESPACE, Namespace, Namespaces, enter_netns, lasting_netns,
+    loopback_up, netns_path, new_netns,
 };
 pub use netns::{in_netns, is_in_group_namespace, is_in_pid_namespace, is_pid};
 pub use numbering::{Numbering, OtherNumbers, OwnNumbering, boottime_ns};

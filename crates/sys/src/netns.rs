@@ -31,10 +31,10 @@ const NSFS_MAGIC: i64 = 0x6e73_6673;
 
 /// Inode of the initial PID namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h). A process in another
 /// one sees only part of the processes of the machine.
-const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+pub const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 /// Inode of the initial user namespace (`PROC_USER_INIT_INO`).
-const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+pub const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

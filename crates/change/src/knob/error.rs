@@ -9,7 +9,7 @@ use thiserror::Error;
 use rxlab_base::error::Kind;
 use rxlab_base::units::{CpuMask, NicName, QueueId};
 use rxlab_setting::Target;
-use rxlab_sys::{OtherNumbers, values_in_words};
+use rxlab_sys::{HostError, OtherNumbers, values_in_words};
 
 /// Errnos and what they mean for a knob.
 pub(super) type Meanings = &'static [(Errno, &'static str)];
@@ -159,6 +159,13 @@ pub enum KnobError {
         /// Meaning of the denial there; empty, or begins with a separator.
         meaning: &'static str,
     },
+    /// The cause says what to do.
+    #[error("cannot {verb} {}: {}", source(&error.path), error.reason())]
+    Unseen {
+        /// Either `read` or `write`.
+        verb: &'static str,
+        error: HostError,
+    },
     /// The number of a process or thread may be another one's for the system call that would set the value.
     #[error(transparent)]
     Numbers(OtherNumbers),
@@ -241,6 +248,7 @@ impl KnobError {
             | KnobError::UnrestorableValue { .. }
             | KnobError::NotRecorded { .. }
             | KnobError::Denied { .. }
+            | KnobError::Unseen { .. }
             | KnobError::Numbers(_)
             | KnobError::ReadOnly { .. } => Kind::Denied,
             KnobError::Refused { .. }

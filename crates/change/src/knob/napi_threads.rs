@@ -8,7 +8,7 @@ use super::{KnobError, Result, Site};
 use rxlab_base::parse::{self, NetdevNapi, ThreadAttributes};
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::Nic;
-use rxlab_sys::{Cause, HostError, Query};
+use rxlab_sys::{Cause, HostError, INITIAL_USER_NAMESPACE, Query};
 
 /// What a new thread has from the one that creates all threads of the kernel, and what no knob sets.
 struct Inherited {
@@ -73,8 +73,6 @@ pub(crate) fn check_threads(site: Site<'_>, nic: &Nic) -> Result {
 /// namespace (`sched_setaffinity` of kernel/sched/syscalls.c, `cap_safe_nice`). The capabilities of a process say nothing about
 /// any namespace but its own.
 fn cannot_schedule(site: Site<'_>) -> Result<Option<&'static str>> {
-    /// `PROC_USER_INIT_INO` of include/linux/proc_ns.h.
-    const INITIAL: &str = "user:[4026531837]";
     const CAP_SYS_NICE: u32 = 23;
     let absent = |error: HostError| match error.cause {
         // A kernel without user namespaces, or a recording.
@@ -82,7 +80,7 @@ fn cannot_schedule(site: Site<'_>) -> Result<Option<&'static str>> {
         _ => Err(site.unreadable(&error)),
     };
     let namespace = site.host.link("proc/self/ns/user").map_or_else(absent, |found| Ok(Some(found)))?;
-    if namespace.is_some_and(|namespace| namespace != INITIAL) {
+    if namespace.is_some_and(|namespace| namespace != format!("user:[{INITIAL_USER_NAMESPACE}]")) {
         return Ok(Some("CPUs and scheduling from another user namespace than the first"));
     }
     let status = site.host.read_text("proc/self/status").map_or_else(absent, |found| Ok(Some(found)))?;

@@ -240,17 +240,7 @@ impl Site<'_> {
         match error.cause {
             Cause::Missing => KnobError::Unsupported { knob, target, path },
             Cause::Denied => KnobError::Denied { verb, path, meaning: denied },
-            Cause::OtherView => KnobError::Denied {
-                verb,
-                path,
-                meaning: " (it may not be of the machine that this process acts on)",
-            },
-            Cause::NotInProc => KnobError::Denied {
-                verb,
-                path,
-                meaning: " (/proc does not show this process: mount a /proc of its PID namespace, or run rxlab as root with \
-                          CAP_SYS_PTRACE)",
-            },
+            Cause::OtherView | Cause::NotInProc => KnobError::Unseen { verb, error: error.clone() },
             Cause::NotText | Cause::Withheld | Cause::Command => {
                 KnobError::Broken { path, text: "?".to_owned(), expected: "text" }
             }
