@@ -16,7 +16,7 @@ use rxlab_sys::{Action, Cause, EthtoolGet, Host, LiveHost, Query};
 use crate::found_again::{World, mask, set_mask};
 use crate::lab::{host_in, inside};
 use crate::numbering::hiding;
-use crate::process::{Ended, Running, one_line, rxlab, wait_for};
+use crate::process::{Ended, Running, one_line, renaming, rxlab, take_name, wait_for};
 use crate::{quiet, require};
 
 /// `ip link set FROM name TO` inside, with any bytes.
@@ -95,6 +95,21 @@ fn a_name_that_is_not_text_decides_nothing() {
     rename(server, b"srv\xff", b"lan7");
     world.rxlab(&["undo"]).says(0, "rps lan7/rx-0: back to off");
     assert_eq!((mask(server, "lan7", 0).as_str(), world.has_open()), ("0", false));
+}
+
+/// One program with such a name, which any user may run, kept the threads of NAPIs, and queues, from being set.
+#[test]
+fn a_program_whose_name_is_not_text_refuses_nothing() {
+    let Some(world) = World::new() else { return };
+    world.apply("gro srv0 = on");
+    world.apply("threaded srv0 = on");
+    let mut program = renaming();
+    take_name(&mut program);
+    let name = fs::read(format!("/proc/{}/comm", program.pid().as_raw_nonzero())).expect("it runs");
+    assert_eq!(name, b"z\xff)\n");
+    world.apply("threaded srv0 = off");
+    world.rxlab(&["undo"]).exits(0);
+    assert!(!world.has_open());
 }
 
 /// An ordinary user's own namespace with such a name once hid a device that had moved.

@@ -289,6 +289,20 @@ impl Drop for Running {
     }
 }
 
+/// A process that waits for [`take_name`].
+pub(crate) fn renaming() -> Running {
+    let script = "import ctypes, signal, sys\nsys.stdin.readline()\nctypes.CDLL(None).prctl(15, b'z\\xff)')\n\
+                  print('done', flush=True)\nsignal.pause()";
+    let mut command = Command::new("python3");
+    Running::spawn(command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()))
+}
+
+/// Gives it the name `z\xff)`.
+pub(crate) fn take_name(process: &mut Running) {
+    process.stdin().write_all(b"now\n").expect("it reads");
+    assert_eq!(process.first_line(), "done\n");
+}
+
 /// Processes with `path` on their command line, which includes all that use a state directory.
 pub(crate) fn mentioning(path: &Path) -> Vec<Pid> {
     let path = path.to_str().expect("text");

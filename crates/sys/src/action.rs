@@ -108,7 +108,7 @@ impl Action {
     /// Content of [`Action::path`] after the change, made from the content before; `None` if that cannot be
     /// parsed.
     fn content_after(&self, before: &[u8]) -> Option<Vec<u8>> {
-        let text = || std::str::from_utf8(before).ok();
+        let text = || String::from_utf8_lossy(before);
         match self {
             Action::Ethtool { get: EthtoolGet::Features, attributes, .. } => {
                 features::with_wanted(before, attributes).ok()
@@ -118,10 +118,10 @@ impl Action {
             Action::Link { nic, attributes } => parse::with_link_attributes(before, nic, attributes).ok(),
             Action::Napi { id, attributes } => parse::with_napi_settings(before, *id, attributes).ok(),
             Action::ThreadCpus { cpus, .. } => {
-                parse::with_allowed_cpus(text()?, cpus).ok().map(String::into_bytes)
+                parse::with_allowed_cpus(&text(), cpus).ok().map(String::into_bytes)
             }
             Action::ThreadPolicy { scheduling, .. } => {
-                parse::with_scheduling(text()?, scheduling).ok().map(String::into_bytes)
+                parse::with_scheduling(&text(), scheduling).ok().map(String::into_bytes)
             }
             Action::IrqbalanceBan { irqs, .. } => parse::with_banned_irqs(before, irqs).ok(),
             Action::Shell { .. } => None,

@@ -206,8 +206,15 @@ pub trait Host: Send + Sync {
         Err(OpenError::Namespace { path: namespace.path.clone(), errno: rustix::io::Errno::NOENT })
     }
 
+    /// A file as text. Those below `sys` and `proc/sys` have values, which may have to be written again: one that is not UTF-8
+    /// is an error. All others may have names of other programs, which are any bytes: those that are not UTF-8 are replaced
+    /// (U+FFFD), so that a name hides nothing else in the file.
     fn read_text(&self, path: &str) -> Result<String, HostError> {
-        String::from_utf8(self.read(path)?).map_err(|_| HostError::new(Operation::Read, path, Cause::NotText))
+        let is_value = ["sys/", "proc/sys/"].iter().any(|values| path.starts_with(values));
+        match String::from_utf8(self.read(path)?) {
+            Err(_) if is_value => Err(HostError::new(Operation::Read, path, Cause::NotText)),
+            text => Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())),
+        }
     }
 }
 
@@ -386,6 +393,25 @@ impl HostError {
                     .to_owned()
             }
             Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cause, Host, RecordedHost};
+
+    #[test]
+    fn a_name_that_is_not_text_hides_nothing_and_a_value_is_exact() {
+        let read = |path: &str| {
+            let host = RecordedHost::new().with(path, b"a\xffb");
+            host.read_text(path).map_err(|error| error.cause)
+        };
+        for names in ["proc/7/stat", "proc/self/mountinfo", "proc/interrupts", "etc/sysctl.conf"] {
+            assert_eq!(read(names).as_deref(), Ok("a\u{fffd}b"), "{names}");
+        }
+        for value in ["proc/sys/net/core/default_qdisc", "sys/class/net/eth0/ifalias"] {
+            assert_eq!(read(value), Err(Cause::NotText), "{value}");
         }
     }
 }

@@ -64,9 +64,9 @@ impl OwnNumbering {
     pub fn get() -> Result<Self, OtherNumbers> {
         static OWN: OnceLock<Result<OwnNumbering, OtherNumbers>> = OnceLock::new();
         OWN.get_or_init(|| {
-            let read = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}"));
             let unread = |error: io::Error| OtherNumbers(format!("/proc/self cannot be read: {error}"));
-            proven(&read("status").map_err(unread)?, std::process::id())?;
+            let status = std::fs::read("/proc/self/status").map_err(unread)?;
+            proven(&String::from_utf8_lossy(&status), std::process::id())?;
             let namespace = std::fs::metadata("/proc/self/ns/pid").map_err(unread)?.ino();
             Ok(Self::new(namespace, shift_ns().map_err(unread)?))
         })

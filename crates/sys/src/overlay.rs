@@ -168,9 +168,10 @@ mod tests {
 
     #[test]
     fn a_thread_is_moved_above_and_stays_below() {
-        let status = |list: &str| format!("Name:\tx\nCpus_allowed_list:\t{list}\n");
+        let status = |list: &str| format!("Name:\tx\u{fffd}\nCpus_allowed_list:\t{list}\n");
         let action = Action::ThreadCpus { pid: 7, tid: 8, cpus: "1".parse().expect("a list") };
-        let below = RecordedHost::new().with("proc/7/task/8/status", status("0-3"));
+        let below =
+            RecordedHost::new().with("proc/7/task/8/status", b"Name:\tx\xff\nCpus_allowed_list:\t0-3\n");
         let host = OverlayHost::new(&below);
         host.act(&action).expect("done");
         assert_eq!(host.read_text(&action.path()), Ok(status("1")));

@@ -35,8 +35,8 @@ pub fn unless_ended<T>(
 pub(super) fn all_are_listed() -> Result<(), Hidden> {
     let unread =
         |error: &dyn std::fmt::Display| Hidden(format!("cannot tell if /proc hides processes: {error}"));
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").map_err(|error| unread(&error))?;
-    let mounts = parse::mounts(&mounts).map_err(|error| unread(&error))?;
+    let mounts = std::fs::read("/proc/self/mountinfo").map_err(|error| unread(&error))?;
+    let mounts = parse::mounts(&String::from_utf8_lossy(&mounts)).map_err(|error| unread(&error))?;
     let proc = mounts.iter().rfind(|mount| mount.point == "/proc");
     let Some(proc) = proc.filter(|mount| mount.kind == "proc") else {
         return Err(unread(&"it is not a mount point of procfs"));
@@ -83,13 +83,14 @@ mod tests {
 
     #[test]
     fn what_proc_does_not_show_has_ended_only_if_the_kernel_says_so() {
-        let host = RecordedHost::new().with("proc/7/comm", "x\n").with("syscall/sched_getattr/8", [0; 16]);
+        let host =
+            RecordedHost::new().with("proc/7/comm", b"x\xff\n").with("syscall/sched_getattr/8", [0; 16]);
         let host = host.with_failure("syscall/sched_getattr/10", Cause::Denied);
         let found = |thread: u32| {
             let name = unless_ended(&host, thread, host.read_text(&format!("proc/{thread}/comm")));
             name.map_err(|error| (error.path, error.cause))
         };
-        assert_eq!(found(7), Ok(Some("x\n".to_owned())));
+        assert_eq!(found(7), Ok(Some("x\u{fffd}\n".to_owned())));
         assert_eq!(found(8), Err(("proc/8/comm".to_owned(), Cause::NotInProc)));
         assert_eq!(found(9), Ok(None));
         assert_eq!(found(10), Err(("syscall/sched_getattr/10".to_owned(), Cause::Denied)));

@@ -51,7 +51,8 @@ pub fn thread_ran_and_waited_ns(thread: Pid) -> Option<(u64, u64)> {
 /// From `/proc/self/task/TID/stat`, proc_pid_stat(5).
 pub fn thread_user_and_system_ticks(thread: Pid) -> Option<(u64, u64)> {
     let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
-    let stat = rxlab_base::parse::process_stat(&std::fs::read_to_string(path).ok()?).ok()?;
+    let stat = std::fs::read(path).ok()?;
+    let stat = rxlab_base::parse::process_stat(&String::from_utf8_lossy(&stat)).ok()?;
     Some((stat.cpu_ticks - stat.system_ticks, stat.system_ticks))
 }
 

@@ -25,8 +25,12 @@ const COLUMNS: usize = 16;
 
 /// Parses `/proc/net/dev`: one row per interface of the namespace.
 pub fn net_dev(text: &str) -> Result<BTreeMap<NicName, NetDevRow>, ParseError> {
-    // Two lines of headers.
-    (1..).zip(text.lines()).skip(2).map(|(number, line)| row(number, line)).collect()
+    // Two lines of headers. A name that was not UTF-8 is that of no interface here.
+    let lines = (1..).zip(text.lines()).skip(2);
+    lines
+        .filter(|(_, line)| !line.contains(char::REPLACEMENT_CHARACTER))
+        .map(|(number, line)| row(number, line))
+        .collect()
 }
 
 fn row(number: usize, line: &str) -> Result<(NicName, NetDevRow), ParseError> {
@@ -61,7 +65,10 @@ Inter-|   Receive                                                |  Transmit
 
     #[test]
     fn one_row_per_interface() {
-        let rows = net_dev(TEXT).expect("valid");
+        // Longer than any name.
+        let replaced = TEXT.lines().last().expect("eth0").replace("eth0", &"\u{fffd}".repeat(6));
+        let rows = net_dev(&format!("{TEXT}{replaced}\n")).expect("valid");
+        assert_eq!(rows.len(), 2);
         let row = NetDevRow {
             rx_bytes: 1,
             rx_packets: 2,

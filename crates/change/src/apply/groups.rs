@@ -61,5 +61,6 @@ fn mount(host: &dyn Host, group: GroupId) -> Option<String> {
     })?;
     // A later mount on the same point hides it.
     let visible = mounts.iter().rfind(|mount| mount.point == found.point)?;
-    (visible == found).then(|| found.point.trim_matches('/').to_owned())
+    let is_text = !found.point.contains(char::REPLACEMENT_CHARACTER);
+    (visible == found && is_text).then(|| found.point.trim_matches('/').to_owned())
 }

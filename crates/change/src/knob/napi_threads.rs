@@ -12,8 +12,9 @@ use rxlab_sys::{Cause, HostError, INITIAL_USER_NAMESPACE, Query};
 
 /// What a new thread has from the one that creates all threads of the kernel, and what no knob sets.
 struct Inherited {
-    /// Text of `cgroup`; `None` on a kernel without control groups, and of a thread that has ended.
-    groups: Option<String>,
+    /// Content of `cgroup`, where names may be any bytes; `None` on a kernel without control groups, and of a thread that has
+    /// ended.
+    groups: Option<Vec<u8>>,
     attributes: Option<ThreadAttributes>,
 }
 
@@ -174,8 +175,8 @@ fn is_default(site: Site<'_>, cpus: &str) -> Result<bool> {
 }
 
 fn inherited(site: Site<'_>, pid: u32) -> Result<Inherited> {
-    let groups = match site.host.read_text(&format!("proc/{pid}/cgroup")) {
-        Ok(text) => Some(text),
+    let groups = match site.host.read(&format!("proc/{pid}/cgroup")) {
+        Ok(groups) => Some(groups),
         Err(error) if error.cause == Cause::Missing => None,
         Err(error) => return Err(site.unreadable(&error)),
     };

@@ -109,10 +109,10 @@ impl Redaction {
             Class::UnixSockets => sockets::without_names(&content),
             Class::SockDiag => answers::sock_diag(&content, &mut self.stand_ins),
             Class::Links => answers::links(&content),
-            Class::KernelArguments => only_cpu_arguments(&content),
+            Class::KernelArguments => Some(only_cpu_arguments(&content)),
             Class::IrqbalanceVariables => Some(only_banned_cpus(&content)),
             Class::IrqbalanceArguments => Some(only_bans(&content)),
-            Class::Mounts => only_control_groups(&content),
+            Class::Mounts => Some(only_control_groups(&content)),
             Class::Rss => answers::rss(&content),
             Class::RssIoctl => answers::rss_ioctl(&content),
             Class::Rules => answers::rules(&content, &mut self.stand_ins),
@@ -122,11 +122,11 @@ impl Redaction {
 }
 
 /// Arguments that name CPUs, without those that name disks, hosts or keys.
-fn only_cpu_arguments(cmdline: &[u8]) -> Option<Vec<u8>> {
+fn only_cpu_arguments(cmdline: &[u8]) -> Vec<u8> {
     const KEPT: [&str; 2] = ["rcu_nocbs", "irqaffinity"];
-    let text = std::str::from_utf8(cmdline).ok()?;
-    let kept = KEPT.iter().filter_map(|name| Some(format!("{name}={}", kernel_argument(text, name)?)));
-    Some((kept.collect::<Vec<_>>().join(" ") + "\n").into_bytes())
+    let text = String::from_utf8_lossy(cmdline);
+    let kept = KEPT.iter().filter_map(|name| Some(format!("{name}={}", kernel_argument(&text, name)?)));
+    (kept.collect::<Vec<_>>().join(" ") + "\n").into_bytes()
 }
 
 /// The lines with irqbalance's variables that name CPUs.
@@ -151,10 +151,10 @@ fn only_bans(command_line: &[u8]) -> Vec<u8> {
 }
 
 /// The lines of control group file systems.
-fn only_control_groups(mountinfo: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(mountinfo).ok()?;
+fn only_control_groups(mountinfo: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(mountinfo);
     let lines = text.lines().filter(|line| line.contains(" - cgroup"));
-    Some(lines.fold(String::new(), |kept, line| kept + line + "\n").into_bytes())
+    lines.fold(String::new(), |kept, line| kept + line + "\n").into_bytes()
 }
 
 /// `proc/PID/fd/N`: open files of a process. Only its sockets are needed; names of files
@@ -206,7 +206,7 @@ fn class(path: &str) -> Class {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, class, only_banned_cpus, only_bans, only_cpu_arguments};
+    use super::{Class, class, only_banned_cpus, only_bans, only_control_groups, only_cpu_arguments};
     use rxlab_path::sample::{Counters, Inventory, Scope, busiest};
     use rxlab_sys::{LiveHost, Query, RecordingHost};
 
@@ -232,9 +232,17 @@ mod tests {
 
     #[test]
     fn arguments_of_the_kernel_are_cut_down() {
-        let kept = only_cpu_arguments(b"root=UUID=1 ip=192.0.2.1 rcu_nocbs=1-3 luks.key=x irqaffinity=0\n");
-        assert_eq!(kept.as_deref(), Some(&b"rcu_nocbs=1-3 irqaffinity=0\n"[..]));
-        assert_eq!(only_cpu_arguments(b"quiet").as_deref(), Some(&b"\n"[..]));
+        let kept =
+            only_cpu_arguments(b"root=LABEL=\xff ip=192.0.2.1 rcu_nocbs=1-3 luks.key=x irqaffinity=0\n");
+        assert_eq!(kept, b"rcu_nocbs=1-3 irqaffinity=0\n");
+        assert_eq!(only_cpu_arguments(b"quiet"), b"\n");
+    }
+
+    #[test]
+    fn a_mount_point_that_is_not_text_hides_no_control_group() {
+        let groups = b"33 31 0:29 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let disk = b"34 31 0:30 / /media/\xff rw - vfat /dev/sdb1 rw\n";
+        assert_eq!(only_control_groups(&[&disk[..], groups].concat()), groups);
     }
 
     /// An environment has secrets.

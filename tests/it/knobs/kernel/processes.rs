@@ -1,12 +1,14 @@
 //! CPUs of processes and their threads.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
 use rxlab_change::journal::Outcome;
 
 use super::Bench;
-use crate::process::{Ended, Running, one_line, rxlab, wait_for};
+use crate::process::{Ended, Running, one_line, renaming, rxlab, take_name, wait_for};
 use crate::require;
 
 /// A server with three threads in addition to the main one, one of them pinned.
@@ -216,6 +218,46 @@ fn processes_that_were_started_since_are_named() {
         let child = rustix::process::Pid::from_raw(child.cast_signed()).expect("a number");
         let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
     }
+}
+
+/// The kernel cuts a name at 15 bytes, which may be within a letter, and a program may take any. One such process kept all from
+/// being put back, and from being set.
+#[test]
+fn a_name_that_is_not_text_keeps_no_process_from_going_back() {
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let (mut odd, other) = (renaming(), Running::silent(Command::new("sleep").arg("300")));
+    let [of_odd, of_other] =
+        [&odd, &other].map(|process| format!("affinity pid:{} = 0", process.pid().as_raw_nonzero()));
+    let run = |args: &[&str]| rxlab(state.path(), args).said();
+    run(&["apply", "--set", &of_odd]).exits(0);
+    take_name(&mut odd);
+    run(&["apply", "--set", &of_other]).exits(0);
+    run(&["undo"]).exits(0);
+    run(&["apply", "--set", &of_odd]).exits(0);
+    // So may rxlab itself.
+    let undo = rxlab(state.path(), &["undo"]);
+    let own = state.path().join(OsStr::from_bytes(b"rx\xff"));
+    std::os::unix::fs::symlink(undo.get_program(), &own).expect("linked");
+    Command::new(own).args(undo.get_args()).stdin(Stdio::null()).exits(0);
+    run(&["status"]).says(0, "nothing is applied");
+}
+
+/// A shell that sets itself, and pipes what undo says, was told of the program that reads it.
+#[test]
+fn a_program_that_reads_what_undo_says_is_not_named() {
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let script = "\"$@\" apply --set \"affinity pid:$$ = 0\"; \"$@\" undo | cat; echo between\n\
+                  \"$@\" apply --set \"affinity pid:$$ = 0\"; sleep 60 >/dev/null 2>&1 & started=$!\n\
+                  code=0; \"$@\" undo | cat || code=$?; kill $started; exit $code";
+    let program = rxlab(state.path(), &[]);
+    let mut shell = Command::new("bash");
+    shell
+        .args(["-euo", "pipefail", "-c", script, "bash"])
+        .arg(program.get_program())
+        .args(program.get_args());
+    let text = one_line(&shell.stdin(Stdio::null()).exits(4));
+    let (first, second) = text.split_once("between").expect("the first undo exits with 0");
+    assert!(!first.contains("process ") && second.matches(" process ").count() == 1, "{text}");
 }
 
 /// A process with one thread, through the program itself.

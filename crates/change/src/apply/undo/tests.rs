@@ -92,6 +92,8 @@ fn processes_that_began_with_our_value_are_named() {
     let status = |list: &str| format!("Name:\tweb\nCpus_allowed_list:\t{list}\n");
     let process = |host: RecordedHost, (pid, parent, start, list): (u32, u32, u64, &str)| {
         let stat = format!("{pid} (web) S {parent}{} {start} 0", " 0".repeat(17));
+        // Any name is allowed.
+        let stat: Vec<u8> = stat.bytes().map(|byte| if byte == b'w' { 0xff } else { byte }).collect();
         host.with(&format!("proc/{pid}/stat"), stat)
             .with(&format!("proc/{pid}/task/{pid}/status"), status(list))
     };
