@@ -111,7 +111,10 @@ fn processes_that_began_with_our_value_are_named() {
         (825, 812, later, "0-1"),
     ]
     .into_iter()
-    .fold(host, process);
+    .fold(host, process)
+    // Listed and not shown (`hidepid=1`).
+    .with("proc/1/stat", "")
+    .with_failure("proc/1/stat", Cause::Denied);
     let undo = undone(&store, &id, &host, &model());
     let part = |pid: u32| Part { part: format!("process {pid}"), value: "4".into() };
     let expected =

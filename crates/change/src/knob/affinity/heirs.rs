@@ -18,7 +18,7 @@ struct Relative {
 
 /// Processes with a list of `ours` that descend from `pid` and started at `since_ns` or later. One whose parent has ended is
 /// not known to descend from it, and one that a thread with an `original` list of that value may have started is not counted. Nor
-/// is this process, which a shell that was set may have started, and which ends.
+/// are those that a shell which was set has started, and that end now: this process, and a program that its output is piped to.
 pub(super) fn find(
     site: Site<'_>,
     pid: u32,
@@ -37,14 +37,24 @@ pub(super) fn find(
             continue;
         }
         let now = match threads::read(site, *heir) {
-            Err(KnobError::NotThere { .. }) => continue,
+            Err(KnobError::NotThere { .. } | KnobError::Denied { .. }) => continue,
             now => now?,
         };
-        if let Some(list) = lists.iter().find(|list| now.has(list)) {
+        if let Some(list) = lists.iter().find(|list| now.has(list) && !reads_our_output(site, *heir)) {
             heirs.push(Part { part: format!("process {heir}"), value: (*list).to_owned() });
         }
     }
     Ok(heirs)
+}
+
+/// True for `less` in `rxlab undo | less`.
+fn reads_our_output(site: Site<'_>, pid: u32) -> bool {
+    let pipe = |process: &str, file: u32| {
+        let to = site.host.link(&format!("proc/{process}/fd/{file}"));
+        to.ok().filter(|to| to.starts_with("pipe:"))
+    };
+    let input = pipe(&pid.to_string(), 0);
+    input.is_some() && [1, 2].into_iter().any(|output| pipe("self", output) == input)
 }
 
 /// Every process that is shown.
@@ -56,8 +66,8 @@ fn relatives(site: Site<'_>) -> Result<BTreeMap<u32, Relative>> {
         let path = format!("proc/{pid}/stat");
         let stat = match site.host.read_text(&path) {
             Ok(stat) => stat,
-            // It has ended.
-            Err(error) if error.cause == Cause::Missing => continue,
+            // It has ended, or is one of those that `hidepid=1` lists without showing them.
+            Err(error) if [Cause::Missing, Cause::Denied].contains(&error.cause) => continue,
             Err(error) => return Err(site.unreadable(&error)),
         };
         if parse::has_ended(&stat) {
