@@ -346,6 +346,41 @@ fn a_process_and_its_group_are_not_both_set() {
     assert_eq!((group.cpus().as_str(), group.open().len()), ("", 0));
 }
 
+/// Version 1 leaves threads of other PID namespaces out of its lists: in one, a group with processes looked empty.
+#[test]
+fn a_group_may_have_processes_of_other_pid_namespaces() {
+    let Some(group) = Group::new("outside") else { return };
+    let process = Running::silent(Command::new("sleep").arg("300"));
+    fs::write(group.path.join("cgroup.procs"), process.pid().as_raw_nonzero().to_string()).expect("moved");
+    let inherit = format!("affinity cgroup:/{} = inherit", group.name());
+    let dry = rxlab(group.state.path(), &["apply", "--dry-run", "--set", &inherit]);
+    let mut inside = Command::new("unshare");
+    inside.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+    inside.arg(dry.get_program()).args(dry.get_args()).stdin(Stdio::null());
+    let text = one_line(&inside.exits(5));
+    assert!(text.contains("are unknown: some may not be visible in this PID namespace"), "{text}");
+}
+
+/// A group whose name is not UTF-8 was passed over, and what is in it counted as outside of the groups above.
+#[test]
+fn a_group_whose_name_is_not_text_may_have_the_process() {
+    let Some(group) = Group::new("unnamed") else { return };
+    let odd = group.path.join(OsStr::from_bytes(b"z\xff"));
+    fs::create_dir(&odd).expect("made");
+    fs::write(odd.join("cpuset.mems"), "0")
+        .and_then(|()| fs::write(odd.join("cpuset.cpus"), "0"))
+        .expect("written");
+    let process = Running::silent(Command::new("sleep").arg("300"));
+    let pid = process.pid().as_raw_nonzero();
+    fs::write(odd.join("cgroup.procs"), pid.to_string()).expect("moved");
+    group.apply(&format!("/{}", group.name()), "0");
+    let (code, text) = group.rxlab(&["apply", "--set", &format!("affinity pid:{pid} = 1")]);
+    drop(process);
+    group.rxlab(&["undo"]).exits(0);
+    wait_for("the end of the process", || fs::remove_dir(&odd).is_ok());
+    assert!(code == 5 && one_line(&text).contains("its name is not UTF-8"), "{code}: {text}");
+}
+
 /// The same command in a control group namespace whose root is `group`.
 fn grouped(group: &Group, command: &Command) -> Command {
     let script = "echo $$ > \"$0/cgroup.procs\"; exec unshare --cgroup \"$@\"";

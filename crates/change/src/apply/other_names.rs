@@ -226,7 +226,9 @@ mod tests {
     use crate::knob::testbed::model;
     use rxlab_base::parse::{NapiSetting, attribute, one_message};
     use rxlab_path::model::Model;
-    use rxlab_sys::{Cause, Host, HostError, Operation, OtherNumbers, OwnNumbering, RecordedHost};
+    use rxlab_sys::{
+        Cause, Host, HostError, INITIAL_PID_NAMESPACE, Operation, OtherNumbers, OwnNumbering, RecordedHost,
+    };
 
     const CPUSETS: &str = "sys/fs/cgroup/cpuset";
 
@@ -299,7 +301,7 @@ mod tests {
             ("pid:813", "cgroup:/a", None),
             ("cgroup:/a", "cgroup:/a/b", None),
         ] {
-            let (store, host) = (Store::new(Memory::default()), Grouped::new(7));
+            let (store, host) = (Store::new(Memory::default()), Grouped::new(INITIAL_PID_NAMESPACE));
             let id = set(&store, &host, &[&format!("affinity {first} = 0-2")]);
             let expected = why.map(|why| {
                 format!("affinity {second}: {first}, which transaction {id} has set, {why}: undo {id} first")
@@ -308,7 +310,7 @@ mod tests {
             assert_eq!(refused(&store, &host, &second), expected, "{first}, {second}");
             // In one transaction as well, where each goes back nevertheless.
             let mut both = begin(&Store::new(Memory::default()), None);
-            let host = Grouped::new(7);
+            let host = Grouped::new(INITIAL_PID_NAMESPACE);
             let first = setting(&format!("affinity {first} = 0-2"));
             both.set(&host, &mut model(), &first).expect("set");
             let set = both.set(&host, &mut model(), &setting(&second));
@@ -321,9 +323,9 @@ mod tests {
     #[test]
     fn a_process_that_is_not_shown_may_be_in_the_group() {
         let store = Store::new(Memory::default());
-        set(&store, &Grouped::new(7), &["affinity pid:812 = 0-2"]);
+        set(&store, &Grouped::new(INITIAL_PID_NAMESPACE), &["affinity pid:812 = 0-2"]);
         let hidden = |is_running: bool| {
-            let Grouped { host, numbering } = Grouped::new(7);
+            let Grouped { host, numbering } = Grouped::new(INITIAL_PID_NAMESPACE);
             let missing = ["proc/812/stat", "proc/812/task"];
             let host = missing.iter().fold(host, |host, path| host.with_failure(path, Cause::Missing));
             let host = host.with("proc/812/status", "Name:\tx\nCpus_allowed_list:\t0-3\n");
@@ -341,7 +343,7 @@ mod tests {
     #[test]
     fn a_process_is_not_set_by_two_numbers() {
         let store = Store::new(Memory::default());
-        let id = set(&store, &Grouped::new(7), &["affinity pid:812 = 0-2"]);
+        let id = set(&store, &Grouped::new(INITIAL_PID_NAMESPACE), &["affinity pid:812 = 0-2"]);
         let by_the_other =
             refused(&store, &Grouped::new(8), "affinity pid:2 = 1").expect("it may be the same");
         assert_eq!(
@@ -352,7 +354,7 @@ mod tests {
             )
         );
         assert_eq!(
-            refused(&store, &Grouped::new(7), "affinity pid:2 = 1"),
+            refused(&store, &Grouped::new(INITIAL_PID_NAMESPACE), "affinity pid:2 = 1"),
             None,
             "another one of the same namespace"
         );
@@ -369,7 +371,7 @@ mod tests {
 
     /// Two NAPIs of eth0, of which thread 500 polls the first, in group a/b with process 812.
     fn polled() -> Grouped {
-        let mut grouped = Grouped::new(7);
+        let mut grouped = Grouped::new(INITIAL_PID_NAMESPACE);
         let napi = |id: u32, pid: u32| {
             let attributes = [(1, 4), (2, id), (4, pid)]
                 .map(|(kind, value): (u16, u32)| attribute(kind, value.to_ne_bytes()));

@@ -6,6 +6,7 @@ mod lists;
 mod members;
 mod threads;
 
+use cpuset::NoGroup;
 pub(crate) use cpuset::{directory, directory_and_path};
 pub(crate) use members::has_napi_thread;
 
@@ -21,8 +22,12 @@ pub(super) use threads::{cpus as thread_cpus, move_to as move_thread};
 const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a control group; in version \
                       1 a group accepts only CPUs of its parent)";
 
-/// True if a thread of process `pid` is in the control group or unit `target`, or in a group below it.
+/// True if a thread of process `pid` has its CPUs from the control group or unit `target`, as in it or in a group below it.
 pub(crate) fn is_in_group(host: &dyn Host, model: &Model, target: &Target, pid: u32) -> Result<bool> {
+    // One that has lost the controller gives none.
+    if let Err(NoGroup::NoCpuset) = directory(host, target) {
+        return Ok(false);
+    }
     let site = Affinity.site(host, model, target);
     members::has_process(site, cpuset::directory_of(&cpuset::file(site)?), pid)
 }

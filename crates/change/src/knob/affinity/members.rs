@@ -6,13 +6,21 @@ use super::threads;
 use crate::knob::{KnobError, Result, Site};
 use rxlab_base::parse;
 use rxlab_base::units::CpuMask;
-use rxlab_sys::{Action, Cause, unless_ended};
+use rxlab_sys::{Action, Cause, HostError, INITIAL_PID_NAMESPACE, Operation, unless_ended};
 
 /// Files that list the threads of a group, by version.
-const THREADS: [&str; 2] = ["cgroup.threads", "tasks"];
+const THREADS: [&str; 2] = ["cgroup.threads", VERSION_1];
+const VERSION_1: &str = "tasks";
 
 /// Files with the CPUs that the threads of a group may run on, by version.
 pub(super) const EFFECTIVE: [&str; 2] = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
+
+/// Stands for threads of other PID namespaces, as in version 2.
+const HIDDEN: u32 = 0;
+
+fn hidden(site: Site<'_>) -> KnobError {
+    site.unknown("processes", "some may not be visible in this PID namespace")
+}
 
 /// A thread with other CPUs than its group gives it.
 pub(super) struct Pinned {
@@ -31,9 +39,13 @@ pub(super) fn keeps_its_list(site: Site<'_>, directory: &str) -> Result<bool> {
 
 /// True if processes are in a group or below it.
 pub(super) fn has_any(site: Site<'_>, directory: &str) -> Result<bool> {
-    match events(site, directory)? {
-        Some(events) => Ok(events.lines().any(|line| line == "populated 1")),
-        None => Ok(tree(site, directory)?.iter().any(|(_, tids)| !tids.is_empty())),
+    if let Some(events) = events(site, directory)? {
+        return Ok(events.lines().any(|line| line == "populated 1"));
+    }
+    let tids: Vec<u32> = tree(site, directory)?.into_iter().flat_map(|(_, tids)| tids).collect();
+    match tids.iter().max() {
+        Some(&HIDDEN) => Err(hidden(site)),
+        last => Ok(last.is_some()),
     }
 }
 
@@ -68,9 +80,8 @@ pub(super) fn pinned(site: Site<'_>, directory: &str) -> Result<Vec<Pinned>> {
     for (group, tids) in tree(site, directory)?.into_iter().filter(|(_, tids)| !tids.is_empty()) {
         let of_group = effective(site, &group)?.intersection(&online);
         for tid in tids {
-            // 0 is a process of another PID namespace.
-            if tid == 0 {
-                return Err(site.unknown("processes", "some are not visible in this PID namespace"));
+            if tid == HIDDEN {
+                return Err(hidden(site));
             }
             let path = format!("proc/{tid}/status");
             let status = unless_ended(site.host, tid, site.host.read_text(&path));
@@ -102,8 +113,7 @@ pub(super) fn pin_again(site: Site<'_>, pinned: Vec<Pinned>, value: &str) -> Res
 pub(crate) fn has_napi_thread(site: Site<'_>) -> Result<bool> {
     let file = super::cpuset::file(site)?;
     for tid in tree(site, super::cpuset::directory_of(&file))?.into_iter().flat_map(|(_, tids)| tids) {
-        // 0 is a thread of another PID namespace.
-        if tid == 0 || threads::is_of_napi(site, tid)? {
+        if tid == HIDDEN || threads::is_of_napi(site, tid)? {
             return Ok(true);
         }
     }
@@ -117,9 +127,13 @@ fn tree(site: Site<'_>, directory: &str) -> Result<Vec<(String, Vec<u32>)>> {
     while let Some(group) = open.pop() {
         // Any other file or directory, or a group that was removed meanwhile.
         let Some(tids) = tids(site, &group)? else { continue };
-        match site.host.list(&group) {
+        match below(site, &group) {
             Ok(names) => open.extend(names.iter().map(|name| format!("{group}/{name}"))),
             Err(error) if error.cause == Cause::Missing => continue,
+            Err(error) if error.cause == Cause::NotText => {
+                let why = format!("a group in /{group} cannot be searched: its name is not UTF-8");
+                return Err(site.unknown("processes", &why));
+            }
             Err(error) => return Err(site.unreadable(&error)),
         }
         groups.push((group, tids));
@@ -127,13 +141,30 @@ fn tree(site: Site<'_>, directory: &str) -> Result<Vec<(String, Vec<u32>)>> {
     Ok(groups)
 }
 
-/// The threads in a group itself; `None` if it is none.
+/// Names in the directory of a group. An error if one that is not UTF-8, by which nothing is found, is of a group.
+fn below(site: Site<'_>, group: &str) -> Result<Vec<String>, HostError> {
+    let names = site.host.list(group)?;
+    // Systemd's names may have backslashes of their own.
+    let may_be_escaped = names.iter().any(|name| name.contains('\\'));
+    if may_be_escaped && site.host.entries(group)?.iter().any(|entry| !entry.is_text && entry.inode.is_some())
+    {
+        return Err(HostError::new(Operation::List, group, Cause::NotText));
+    }
+    Ok(names)
+}
+
+/// The threads in a group itself; `None` if it is none. Version 1 leaves out those of other PID namespaces without a trace
+/// (`pidlist_array_load` of kernel/cgroup/cgroup-v1.c), which only the initial one does not have.
 fn tids(site: Site<'_>, group: &str) -> Result<Option<Vec<u32>>> {
     for name in THREADS {
         let path = format!("{group}/{name}");
         match site.host.read_text(&path) {
             Ok(text) => {
                 let tids: Option<Vec<u32>> = text.lines().map(|line| line.parse().ok()).collect();
+                let numbering = site.host.numbering().map(|own| own.map(|own| own.numbering.pid_namespace));
+                let leaves_out =
+                    name == VERSION_1 && !matches!(numbering, Ok(None | Some(INITIAL_PID_NAMESPACE)));
+                let tids = tids.map(|tids| tids.into_iter().chain(leaves_out.then_some(HIDDEN)).collect());
                 return tids.map(Some).ok_or_else(|| KnobError::broken(&path, text, "numbers of threads"));
             }
             Err(error) if error.cause == Cause::Missing => {}
@@ -143,14 +174,18 @@ fn tids(site: Site<'_>, group: &str) -> Result<Option<Vec<u32>>> {
     Ok(None)
 }
 
-/// The CPUs that a group gives its threads. One without the controller has those of the next one above.
+/// The CPUs that a group gives its threads. One without the controller, or without CPUs yet as a new one of version 1, has those
+/// of the next one above.
 pub(super) fn effective(site: Site<'_>, group: &str) -> Result<CpuMask> {
     let mut above = Some(group);
     while let Some(group) = above {
         for name in EFFECTIVE {
             let path = format!("{group}/{name}");
             match site.host.read_text(&path) {
-                Ok(text) => return super::cpuset::list(&path, &text),
+                Ok(text) => match super::cpuset::list(&path, &text)? {
+                    none if none.is_empty() => {}
+                    cpus => return Ok(cpus),
+                },
                 Err(error) if error.cause == Cause::Missing => {}
                 Err(error) => return Err(site.unreadable(&error)),
             }

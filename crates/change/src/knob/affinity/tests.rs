@@ -1,9 +1,12 @@
-use super::{Affinity, Knob};
+use super::{Affinity, Knob, has_napi_thread, is_in_group};
 use crate::journal::GroupId;
 use crate::knob::KnobError;
 use crate::knob::testbed::{self, armed_for, check, model, refusal, target, write};
 use rxlab_base::units::CpuMask;
-use rxlab_sys::{Action, Cause, Failpoint, Fault, FlakyHost, Host, HostError, LiveHost, RecordedHost, Rule};
+use rxlab_sys::{
+    Action, Cause, Failpoint, Fault, FlakyHost, Host, HostError, INITIAL_PID_NAMESPACE, LiveHost,
+    OtherNumbers, OwnNumbering, RecordedHost, Rule,
+};
 
 fn status(list: &str) -> String {
     format!("Name:\tweb\nCpus_allowed_list:\t{list}\nMems_allowed_list:\t0\n")
@@ -45,6 +48,42 @@ impl Host for OldHost {
         let online: CpuMask = "0-6".parse().expect("a list");
         self.0.act(&Action::ThreadCpus { pid: *pid, tid: *tid, cpus: cpus.intersection(&online) })
     }
+}
+
+/// A machine seen from a PID namespace, where `tasks` has only threads that are in it.
+struct Elsewhere(RecordedHost);
+
+impl Host for Elsewhere {
+    rxlab_sys::pass_on!([0] read, write, list, link, query, act, now_ns);
+
+    fn numbering(&self) -> Result<Option<OwnNumbering>, OtherNumbers> {
+        Ok(Some(OwnNumbering::new(INITIAL_PID_NAMESPACE + 1, 0)))
+    }
+}
+
+#[test]
+fn version_1_does_not_say_that_a_group_has_threads_of_other_pid_namespaces() {
+    let group = |tasks: &str| {
+        RecordedHost::new()
+            .with("sys/fs/cgroup/cpuset/a/cpuset.cpus", "0-3\n")
+            .with("sys/fs/cgroup/cpuset/a/tasks", tasks)
+            .with("proc/812/comm", "web\n")
+    };
+    let emptied = |host: &dyn Host| checked(host, "6.18.0", "cgroup:/a", "inherit");
+    assert_eq!(emptied(&group("")).as_deref(), Ok("inherit"));
+    let unknown = emptied(&Elsewhere(group(""))).expect_err("it may have some");
+    assert!(unknown.contains("the processes of cgroup:/a are unknown"), "{unknown}");
+    let (model, target) = (model(), target("cgroup:/a"));
+    let has_napi_thread = |host: &dyn Host| has_napi_thread(Affinity.site(host, &model, &target));
+    assert_eq!(has_napi_thread(&group("812\n")), Ok(false));
+    assert_eq!(has_napi_thread(&Elsewhere(group("812\n"))), Ok(true), "it may have one");
+}
+
+/// Every process was taken for one that may be in it, and not set.
+#[test]
+fn a_group_that_has_lost_its_controller_gives_no_cpus() {
+    let target = target("cgroup:/system.slice/plain.service");
+    assert_eq!(is_in_group(&version_2(), &model(), &target, 7), Ok(false));
 }
 
 fn read(host: &dyn Host, at: &str) -> Result<String, String> {
@@ -265,6 +304,11 @@ fn a_group_does_not_get_a_list_that_the_kernel_keeps() {
     let first = first.with("sys/fs/cgroup/cpuset/a/cpuset.effective_cpus", "0-3\n");
     let by_hand = "echo 0-3 >/sys/fs/cgroup/cpuset/a/cpuset.cpus";
     assert_eq!(checked(&first, "7.0.0", "cgroup:/a", "2"), refused("cgroup:/a", by_hand));
+    // A new one may use no CPUs yet.
+    let new = first
+        .with("sys/fs/cgroup/cpuset/a/cpuset.effective_cpus", "\n")
+        .with("sys/fs/cgroup/cpuset/cpuset.effective_cpus", "0-3\n");
+    assert_eq!(checked(&new, "7.0.0", "cgroup:/a", "2"), refused("cgroup:/a", by_hand));
 }
 
 /// A version 1 group of CPUs 0 to 3, and thread 812 in a group below it that has no list.
@@ -294,8 +338,8 @@ fn an_old_kernel_does_not_keep_the_affinity_of_threads_in_a_group() {
         assert_eq!(checked(&pinned("0-3,7"), old, "cgroup:/a", "1").as_deref(), Ok("1"), "CPU 7 is offline");
     }
     assert_eq!(checked(&pinned("2"), "6.2.0", "cgroup:/a", "1").as_deref(), Ok("1"));
-    let hidden = pinned("2").with("sys/fs/cgroup/cpuset/a/b/tasks", "0\n");
-    let unknown = checked(&hidden, "6.1.0", "cgroup:/a", "1").expect_err("it may be pinned");
+    let elsewhere = Elsewhere(pinned("0-3"));
+    let unknown = checked(&elsewhere, "6.1.0", "cgroup:/a", "1").expect_err("one may be pinned");
     assert!(unknown.contains("the processes of cgroup:/a are unknown"), "{unknown}");
     // Thread 813 has ended, unless the kernel has it, as where procfs hides it.
     let hidden = pinned("0-3").with("syscall/sched_getattr/813", [0; 16]);
