@@ -56,7 +56,7 @@ impl OtherNames {
                 let knob = knob_of(name)?;
                 self.refuse_napi(own, model, (knob, &setting.target), object)?;
                 if name == THREAD {
-                    self.refuse_thread(own, (host, model), knob, &setting.target)
+                    self.refuse_thread(own, (host, model), (knob, &setting.target), object)
                 } else {
                     Ok(())
                 }
@@ -142,10 +142,13 @@ impl OtherNames {
         &self,
         own: Own<'_>,
         (host, model): (&dyn Host, &Model),
-        knob: &'static dyn Knob,
-        target: &Target,
+        (knob, target): (&'static dyn Knob, &Target),
+        object: &Object,
     ) -> Result<(), ApplyError> {
         let site = knob.site(host, model, target);
+        if own.1.touched().iter().any(|t| t.is_of(THREAD, target, object)) {
+            return Ok(());
+        }
         let thread = Target::Process(napi_thread(site)?);
         let device = process_of(host, &thread).map_err(|error| site.unreadable(&error))?;
         let object = Object { device, ..Object::default() };
@@ -221,6 +224,7 @@ fn is_in_this(site: Site<'_>, pid: u32, target: &Target, group: GroupId) -> Resu
 #[cfg(test)]
 mod tests {
     use super::super::testbed::{begin, set, setting};
+    use super::THREAD;
     use crate::apply::ApplyError;
     use crate::journal::{Memory, Store};
     use crate::knob::testbed::model;
@@ -451,6 +455,20 @@ mod tests {
             model.identity.kernel = "6.18.0".to_owned();
             assert_eq!(refused_on(&store, &host, &mut model, second), expected, "{first}, {second}");
         }
+    }
+
+    /// Only a rollback would have been refused, and left what was set.
+    #[test]
+    fn the_thread_of_a_napi_goes_back_in_a_group_that_it_was_moved_to() {
+        let (store, host) = (Store::new(Memory::default()), polled());
+        let mut model = model();
+        model.identity.kernel = "6.18.0".to_owned();
+        set(&store, &host, &["affinity cgroup:/c = 0-2"]);
+        let of_queue = setting("napi_affinity eth0/rx-0 = 1");
+        let mut own = begin(&store, None);
+        own.set(&host, &mut model, &of_queue).expect("set");
+        host.host.write(&format!("{CPUSETS}/c/tasks"), b"500\n").expect("written");
+        own.set_back(&host, &mut model, THREAD, &of_queue.target).expect("set back");
     }
 
     /// Earlier versions took the number of a thread.
