@@ -8,7 +8,7 @@ use crate::random::Random;
 /// Devices of a machine: 0 and 1 are on a bus, 2 and 3 are virtual.
 const DEVICES: u32 = 4;
 const NAMESPACES: u32 = 3;
-/// One schedule of so many has a persisted plan that grows.
+/// One schedule of so many has a persisted plan that grows, and one a thread that another program gives what a new one has.
 const GROWING: u64 = 64;
 
 impl Random {
@@ -21,6 +21,9 @@ pub(crate) fn generate(seed: u64) -> Schedule {
     let random = &mut Random::new(seed);
     if seed.is_multiple_of(GROWING) {
         return growing_plan(random);
+    }
+    if seed % GROWING == 1 {
+        return default_of_a_thread(random);
     }
     let mut custom: Vec<(Slot, u8)> = (0..random.below(3)).map(|_| (slot(random), random.byte(3))).collect();
     let mut moved = None;
@@ -89,6 +92,31 @@ fn growing_plan(random: &mut Random) -> Schedule {
     // After the first command.
     events.extend(then.map(|actor| Event { of: Counted::Any, at: 60_000, act: Move::Run(actor) }));
     Schedule { custom: Vec::new(), first: Actor::Restore { set: first }, events }
+}
+
+/// Another program gives a thread of the kernel what a new one has, and then a user undoes.
+fn default_of_a_thread(random: &mut Random) -> Schedule {
+    let (device, queue, cpu) = (random.byte(2), random.byte(2), random.byte(4));
+    let thread = random.pick(&[
+        Slot::NapiPriority(device, queue),
+        Slot::NapiPriority(device, queue),
+        Slot::NapiCpus(device, queue),
+        Slot::Ksoftirqd(cpu),
+    ]);
+    let mut events = Vec::new();
+    for _ in 0..random.below(3) {
+        let act = act(random);
+        events.push(at_some_time(random, act));
+    }
+    let undo = || Move::Run(Actor::Undo { only: None, force: false });
+    // After the first command.
+    let then = [Move::Write(thread, Foreign::Fresh), undo(), undo()];
+    events.extend(then.map(|act| Event { of: Counted::Any, at: 60_000, act }));
+    Schedule {
+        custom: vec![(Slot::Threaded(device), 0), (thread, random.byte(3))],
+        first: Actor::Apply { set: vec![(thread, random.byte(2))], confirm: 0, netns: 0 },
+        events,
+    }
 }
 
 /// A value of the NAPI of a queue, or of its thread.

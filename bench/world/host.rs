@@ -185,11 +185,13 @@ fn scheduled(state: &State, pid: u32, wanted: &Scheduling) -> Option<(Slot, u64)
         None => state.machine.of_thread(pid, QueueValue::NapiPriority)?,
     };
     let nice = if wanted.policy == 5 && state.has(Mutation::OneStep) { 0 } else { wanted.nice };
-    let (policy, priority) = (u64::from(wanted.policy), u64::from(wanted.priority));
-    // The nice value is set by a second call.
-    let is_cut = state.dies_in_call() && matches!(policy, 1 | 2 | 5);
-    let was = scheduling_of(state.machine.value(slot)?.now).2;
-    Some((slot, scheduling(policy, priority, if is_cut { was } else { i64::from(nice) })))
+    let wanted = Scheduling { nice, ..*wanted };
+    let (policy, priority, nice) = scheduling_of(state.machine.value(slot)?.now);
+    let [policy, priority] = [policy, priority].map(|number| u32::try_from(number).unwrap_or(0));
+    let now = Scheduling { policy, priority, nice: i32::try_from(nice).unwrap_or(0) };
+    // There are two calls.
+    let kept = if state.dies_in_call() { now.halfway(wanted) } else { wanted };
+    Some((slot, scheduling(kept.policy.into(), kept.priority.into(), kept.nice.into())))
 }
 
 impl Host for SimHost {

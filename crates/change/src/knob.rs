@@ -140,7 +140,7 @@ pub trait Knob: Sync {
         format!("asked for {want}, the kernel kept {got}")
     }
 
-    /// True if `live` results from the values `ours`, or from `unsettled` ones, whose write may have been cut
+    /// True if `live` results from the values `ours`, the original first, or from `unsettled` ones, whose write may have been cut
     /// short and was not read back.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         ours.iter().chain(unsettled).any(|value| self.same(value, live))

@@ -31,7 +31,8 @@ pub(super) fn set_cpus(tid: u32, cpus: &CpuMask) -> Result<(), Errno> {
 
 /// Sets policy, priority and nice value of a thread. Its slice (since Linux 6.12) stays, and whether its children start with
 /// the default scheduling: sched_setattr(2) would set both, and under a realtime policy it does not show the slice
-/// (`_sched_setscheduler` of kernel/sched/syscalls.c). If interrupted, it has the new policy and the old nice value.
+/// (`_sched_setscheduler` of kernel/sched/syscalls.c). A realtime thread, which does not use its nice value, gets that first, others
+/// their policy: see [`Scheduling::halfway`].
 pub(super) fn set_policy(tid: u32, scheduling: &Scheduling) -> Result<(), Errno> {
     let thread = thread(tid)?;
     let number = thread.as_raw_nonzero().get();
@@ -45,12 +46,17 @@ pub(super) fn set_policy(tid: u32, scheduling: &Scheduling) -> Result<(), Errno>
     let policy = policy | now & SCHED_RESET_ON_FORK;
     // All of the kernel's struct sched_param.
     let priority = libc::c_int::try_from(scheduling.priority).map_err(|_| Errno::INVAL)?;
+    let set_nice = || setpriority_process(Some(thread), scheduling.nice);
+    let is_realtime = [libc::SCHED_FIFO, libc::SCHED_RR].contains(&(now & !SCHED_RESET_ON_FORK));
+    if is_realtime {
+        set_nice()?;
+    }
     // SAFETY: the kernel reads a number that outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, number, policy, &raw const priority) };
     if result != 0 {
         return Err(last_error());
     }
-    setpriority_process(Some(thread), scheduling.nice)
+    if is_realtime { Ok(()) } else { set_nice() }
 }
 
 /// Flags of a thread and its slice in nanoseconds, which is 0 under a realtime policy and before Linux 6.12.

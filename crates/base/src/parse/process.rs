@@ -171,6 +171,15 @@ pub struct Scheduling {
     pub nice: i32,
 }
 
+impl Scheduling {
+    /// What a thread has between the two system calls that change it to `wanted`: a realtime thread gets its nice value first,
+    /// others their policy.
+    pub fn halfway(self, wanted: Self) -> Self {
+        let is_realtime = matches!(self.policy, 1 | 2);
+        if is_realtime { Self { nice: wanted.nice, ..self } } else { Self { nice: self.nice, ..wanted } }
+    }
+}
+
 /// Scheduling of a thread, from its `stat`.
 pub fn scheduling(stat: &str) -> Result<Scheduling, ParseError> {
     let stat = Stat::parse(stat)?;

@@ -170,14 +170,18 @@ impl Knob for Priority {
         self.of == Of::Napi && text::parse(value) == Some(NEW)
     }
 
-    // The policy and the nice value of a realtime or idle thread are set one after the other, from those of a new thread if it is one.
+    // Cut short is a write of ours that is unsettled, or that of the original, the first of ours, by an undo: each from one of ours
+    // or from a new thread. What a new thread has is left by none: only its thread tells if another program has set it.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        let all = || ours.iter().chain(unsettled);
+        if all().any(|value| value == live) {
+            return true;
+        }
         let new = (self.of == Of::Napi).then_some(NEW);
-        let values: Vec<Scheduling> =
-            ours.iter().chain(unsettled).filter_map(|value| text::parse(value)).chain(new).collect();
+        let wanted = || unsettled.iter().chain(ours.first()).filter_map(|value| text::parse(value));
+        let mut from = all().filter_map(|value| text::parse(value)).chain(new);
         text::parse(live).is_some_and(|live| {
-            values.iter().any(|ours| (ours.policy, ours.priority) == (live.policy, live.priority))
-                && values.iter().any(|ours| ours.nice == live.nice)
+            from.any(|from| from != live && wanted().any(|wanted| from.halfway(wanted) == live))
         })
     }
 }

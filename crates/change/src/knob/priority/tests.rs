@@ -1,6 +1,6 @@
 use super::{KSOFTIRQD_PRIORITY, Knob, NAPI_PRIORITY};
 use crate::knob::KnobError;
-use crate::knob::testbed::{check, read, refusal, write};
+use crate::knob::testbed::{check, list, read, refusal, write};
 use rxlab_base::parse::{attribute, one_message};
 use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, RecordedHost, Rule};
 
@@ -108,11 +108,26 @@ fn bad_values_and_refusals() {
 
 #[test]
 fn a_change_that_was_cut_short_is_a_mix() {
-    let ours = ["nice:-5".to_owned(), "fifo:10".to_owned()];
+    let ours = list(&["nice:-5", "fifo:10"]);
     let left = |live: &str| KSOFTIRQD_PRIORITY.left_by(&ours, &[], live);
-    assert!(left("fifo:10 nice:-5") && left("nice:-5") && left("fifo:10") && left("other"));
+    assert!(left("fifo:10 nice:-5") && left("nice:-5") && left("fifo:10"));
     assert!(!left("fifo:11") && !left("fifo:10 nice:3") && !left("batch"));
-    // A new thread that was to get one of two values.
-    let left = |live: &str| NAPI_PRIORITY.left_by(&[], &["idle nice:3".to_owned()], live);
-    assert!(left("idle") && left("nice:3") && left("other") && !left("idle nice:4") && !left("fifo:10"));
+    // A new thread that was to get one of two values, and the policy first.
+    let left = |live: &str| NAPI_PRIORITY.left_by(&[], &list(&["idle nice:3"]), live);
+    assert!(left("idle") && !left("nice:3") && !left("idle nice:4") && !left("fifo:10"));
+    // One that was idle, and was to get another policy and nice value.
+    let left =
+        |unsettled: &[&str]| NAPI_PRIORITY.left_by(&list(&["idle", "nice:-5"]), &list(unsettled), "other");
+    assert!(left(&["nice:-5"]) && !left(&[]));
+}
+
+/// A value that was half set, and one that another program had set, were taken for each other.
+#[test]
+fn what_a_new_thread_has_is_not_ours() {
+    for ours in [["fifo:10", "nice:-5"], ["nice:-5", "fifo:10"], ["idle nice:3", "rr:5"]] {
+        for knob in [&KSOFTIRQD_PRIORITY, &NAPI_PRIORITY] {
+            assert!(!knob.left_by(&list(&ours), &[], "other"), "{ours:?}");
+        }
+        assert!(!NAPI_PRIORITY.left_by(&[], &list(&ours[..1]), "other"), "{ours:?}");
+    }
 }
