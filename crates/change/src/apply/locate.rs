@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use super::check::{device_of, process_of};
 use super::groups;
 use super::search::{Search, Sought};
-use crate::journal::{Begin, History, Object, SysfsIds, Touched};
+use crate::journal::{Begin, History, Object, Outcome, SysfsIds, Touched};
+use crate::knob;
 use rxlab_base::parse;
 use rxlab_base::units::{NicName, QueueId};
 use rxlab_path::model::{DeviceAddress, Model};
@@ -420,11 +421,15 @@ pub(super) fn is_of_queue(knob: &str) -> bool {
 }
 
 /// True if the owner of a value was recreated since its last intent, so that the kernel or driver has
-/// reset it: another interface or queue took its place, or the queue counts of `then` and `now` differ.
+/// reset it: another interface or queue took its place, or the queue counts of `then` and `now` differ. What undo itself may have
+/// recreated shows nothing: it sets again what it finds there.
 pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target, history: &History) -> bool {
     let (Some(then), Some(now)) = (touched.ids, ids_of(host, target)) else { return false };
     if then.interface != now.interface {
         return true;
+    }
+    if history.touched().iter().any(|other| may_have_remade(other, touched)) {
+        return false;
     }
     if let (Some(then), Some(now)) = (then.queue, now.queue)
         && (then != now || is_of_queue(&touched.knob))
@@ -434,6 +439,14 @@ pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target
     let Some((nic, device)) = target.nic().zip(touched.device.as_ref()) else { return false };
     let then = history.environment().and_then(|around| around.device(device));
     then.is_some_and(|then| super::environment::has_other_queues(host, then, nic))
+}
+
+/// True if an undo of `other` has recreated what `touched` lives in, or was about to.
+fn may_have_remade(other: &Touched, touched: &Touched) -> bool {
+    let is_discarded =
+        || knob::find(&other.knob).is_some_and(|knob| knob.discards().contains(&touched.knob.as_str()));
+    let is_begun = other.held.is_some() || matches!(other.outcome, Some(Outcome::Restored));
+    is_begun && other.is_on_same_device(touched) && is_discarded()
 }
 
 #[cfg(test)]

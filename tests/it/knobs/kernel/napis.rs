@@ -3,10 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rxlab::lab::Range;
 use rxlab_base::parse::Scheduling;
 use rxlab_base::units::{CpuMask, Fact};
+use rxlab_change::apply::Transaction;
 use rxlab_change::journal::{Disk, Outcome, Store};
 use rxlab_sys::{Action, Host};
 
@@ -204,6 +207,53 @@ fn slice(bench: &Bench, pid: u32) -> Option<String> {
 fn thread_of(bench: &Bench, queue: usize) -> u32 {
     let queue = bench.model().nic(&"srv0".parse().expect("a name")).expect("there").rx[queue].clone();
     queue.napi.and_then(|napi| napi.thread).expect("threaded")
+}
+
+/// Undo took it for a value that it had half set itself, or for that of a queue which its own undo of `channels` had created.
+#[test]
+fn a_default_that_another_program_has_given_a_thread_stays() {
+    let Some((_range, bench)) = with_napis() else { return };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let scheduling = |policy: u32, priority: u32, nice: i32| Action::ThreadPolicy {
+        pid: thread_of(&bench, 0),
+        scheduling: Scheduling { policy, priority, nice },
+    };
+    let cpus = |list: &str| {
+        let (pid, cpus) = (thread_of(&bench, 0), list.parse().expect("a list"));
+        Action::ThreadCpus { pid, tid: pid, cpus }
+    };
+    let act = |action: Action| bench.host.act(&action).expect("allowed");
+    let all = bench.model().online().to_string();
+    let store = Store::new(Disk::new(bench.state.path()));
+    let plans = [
+        ("napi_priority srv0/rx-0 = nice:-5", [None, None], "other"),
+        ("napi_affinity srv0/rx-0 = 1", [None, None], "all"),
+        ("napi_affinity srv0/rx-0 = 1", [Some("channels srv0 = rx 1 tx 1"), None], "all"),
+        ("napi_affinity srv0/rx-0 = 1", [None, Some("channels srv0 = rx 1 tx 1")], "all"),
+    ];
+    for (of_thread, [first, last], default) in plans {
+        act(scheduling(1, 10, 0));
+        act(cpus("0"));
+        let plan = [first, Some(of_thread), last];
+        let settings: Vec<_> = plan.into_iter().flatten().map(setting).collect();
+        let transaction = bench.transaction();
+        let id = transaction.id().to_owned();
+        transaction.apply(&bench.host, &bench.model(), &settings, &AtomicBool::new(false)).expect("set");
+        act(if default == "all" { cpus(&all) } else { scheduling(0, 0, 0) });
+        for _ in 0..2 {
+            let open = Transaction::resume(&store, &id, Duration::ZERO).expect("open");
+            let undo = open.undo(&bench.host, &bench.model());
+            let left = undo.outcomes.iter().find(|one| of_thread.starts_with(&one.knob)).expect("named");
+            let drift = Outcome::Drift { live: default.to_owned(), fresh: true };
+            assert_eq!((&left.outcome, undo.closed), (&drift, false), "{plan:?}");
+            assert_eq!(bench.read(of_thread), default, "{plan:?}");
+        }
+        store.forget(&store.lock(Duration::ZERO).expect("free"), &id).expect("archived");
+    }
+    // What is left if a change is cut short tells whose it is: a realtime thread gets its nice value before its policy.
+    act(scheduling(1, 10, 0));
+    bench.host.act(&scheduling(1, 100, -5)).expect_err("no such priority");
+    assert_eq!(bench.read("napi_priority srv0/rx-0 = other"), "fifo:10 nice:-5");
 }
 
 /// A change of the nice value and its undo once reset the slice.
