@@ -205,6 +205,9 @@ replays! {
     /// A restore put a change back, and set the same interface by the name that it had got meanwhile: the simulation took what had
     /// been said before for false.
     set_by_the_name_of_another: r#"{"first":{"Apply":{"set":[],"confirm":2,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Swap":[3,2]}},{"of":"Any","at":1,"act":{"RunElsewhere":{"Restore":{"set":[[{"Rps":[3,0]},1],[{"Xps":[1,0]},1],[{"Rps":[2,0]},1]]}}}}]}"#;
+    /// A write for all queues took effect, and its interface was renamed before that was seen: undo named the value that a queue had
+    /// between two writes.
+    value_of_a_queue_after_a_write_for_all_that_failed: r#"{"first":{"Apply":{"set":[[{"NapiCpus":[2,0]},1],[{"Defer":0},1],["Entries",0],[{"QueueDefer":[0,0]},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":6,"act":{"Rename":0}}]}"#;
     /// Another program set what a new thread has, on purpose: the nice value of one of ours with the policy of the other.
     default_that_another_program_has_set: r#"{"custom":[[{"Threaded":0},0],[{"NapiPriority":[0,0]},2]],"first":{"Apply":{"set":[[{"NapiPriority":[0,0]},1]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":60000,"act":{"Write":[{"NapiPriority":[0,0]},"Fresh"]}},{"of":"Any","at":60000,"act":{"Run":{"Undo":{"only":null,"force":false}}}}]}"#;
 }

@@ -94,9 +94,7 @@ pub(super) fn run(
         {
             journal_error.get_or_insert(error);
         }
-        if outcome == Outcome::Restored {
-            say_replaced(&mut outcomes, &touched, &target);
-        }
+        say_replaced(&mut outcomes, &touched, &target, &outcome);
         // An older write that reset it may set it again.
         if again.is_none() && matches!(outcome, Outcome::Drift { fresh: true, .. }) {
             let touched = Touched { outcome: Some(outcome.clone()), ..touched.clone() };
@@ -127,8 +125,9 @@ pub(super) fn run(
     Undo { id: journal.id().to_owned(), outcomes, command, closed, journal_error }
 }
 
-/// Outcomes of single queues name the original that a write for all queues, undone after them at `now`, has given them.
-fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched, now: &Target) {
+/// Outcomes of single queues name the original that a write for all queues, undone after them at `now`, has given them. If that
+/// failed, it may have given them any value.
+fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched, now: &Target, undone: &Outcome) {
     let replaces = knob::find(&for_all.knob).map_or(&[][..], |knob| knob.replaces());
     let is_replaced = |one: &UndoOutcome| {
         replaces.contains(&one.knob.as_str())
@@ -136,6 +135,15 @@ fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched, now: &Target) {
             && matches!(one.outcome, Outcome::Restored | Outcome::Unchanged)
     };
     for one in outcomes.iter_mut().filter(|one| is_replaced(one)) {
+        match undone {
+            Outcome::Restored => {}
+            Outcome::Altered { .. } | Outcome::Failed { .. } => {
+                let why = format!("it comes back with {} {now}", for_all.knob);
+                (one.outcome, one.trouble) = (Outcome::Failed { why }, true);
+                continue;
+            }
+            _ => return,
+        }
         let is_it =
             |value: &&Displaced| value.knob == one.knob && value.target.lasting() == one.target.lasting();
         let own = for_all.displaced.iter().find(is_it).map(|value| &value.value);
