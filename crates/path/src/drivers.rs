@@ -70,9 +70,10 @@ pub struct Driver {
     pub has_arfs: bool,
     /// True if the device samples what it sends to steer TCP flows (Flow Director's ATR), without ntuple rules.
     pub has_atr: bool,
-    /// True if a change of the number of queues, of the RSS table or of its key deletes the flow rules that users have made, and
-    /// the first also RSS contexts.
-    pub deletes_rules: bool,
+    /// True if its list of flow rules may also have those of accelerated RFS, which come and go with the traffic.
+    pub lists_arfs: bool,
+    /// Changes that delete the flow rules which users have made.
+    pub deletes_rules: RuleLoss,
     /// A change of the number of queues.
     pub channels: Channels,
     /// Interrupt moderation.
@@ -204,6 +205,19 @@ pub struct Channels {
     pub xdp: XdpQueues,
 }
 
+/// Changes with which a driver deletes the flow rules of users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleLoss {
+    /// Of the number of queues, which then deletes RSS contexts too.
+    pub channels: bool,
+    /// Of the RSS table or of its key.
+    pub rss: bool,
+    /// Of the sizes of rings.
+    pub rings: bool,
+    /// Of hardware GRO.
+    pub gro_hw: bool,
+}
+
 /// Numbers of queues that a driver accepts while an XDP program is attached to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XdpQueues {
@@ -237,6 +251,8 @@ pub struct Moderation {
     pub resets_link: bool,
 }
 
+const KEEPS_RULES: RuleLoss = RuleLoss { channels: false, rss: false, rings: false, gro_hw: false };
+
 /// A driver without peculiarities.
 const UNKNOWN: Driver = Driver {
     names: &[],
@@ -262,7 +278,8 @@ const UNKNOWN: Driver = Driver {
     hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
     has_arfs: false,
     has_atr: false,
-    deletes_rules: false,
+    lists_arfs: false,
+    deletes_rules: KEEPS_RULES,
     channels: Channels { are_fixed: false, keep_link: false, xdp: XdpQueues::Free },
     moderation: Moderation {
         adaptive_usecs: &[],

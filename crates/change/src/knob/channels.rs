@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::ntuple_rule::keep_all_of_driver;
+use super::ntuple_rule::{Before, keep_all_of_driver};
 use super::{Knob, Result, Site, rss_context, value};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{ChannelKind, Channels, channels};
@@ -49,6 +49,12 @@ fn counts(value: &str) -> Option<Vec<(ChannelKind, u32)>> {
 
 fn count(counts: &[(ChannelKind, u32)], kind: ChannelKind) -> u32 {
     counts.iter().find(|(k, _)| *k == kind).map_or(0, |(_, count)| *count)
+}
+
+/// Refuses to go on if the driver would delete rules or contexts with its queues.
+fn keep_all(site: Site<'_>, before: Before) -> Result {
+    keep_all_of_driver(site, |deletes| deletes.channels, before)?;
+    rss_context::keep_all_of_driver(site)
 }
 
 const MEANINGS: Meanings = &[
@@ -98,14 +104,13 @@ impl Knob for NicChannels {
             }
         }
         if all != has {
-            self.check_restore(site, value, &[])?;
+            keep_all(site, Before::Change)?;
         }
         Ok(text(&all))
     }
 
     fn check_restore(&self, site: Site<'_>, _value: &str, _kept: &[Displaced]) -> Result {
-        keep_all_of_driver(site)?;
-        rss_context::keep_all_of_driver(site)
+        keep_all(site, Before::Undo)
     }
 
     fn read(&self, site: Site<'_>) -> Result<String> {
@@ -171,7 +176,8 @@ mod tests {
         }
     }
 
-    /// Composed: no available machine has such a device. bnxt_en deletes rules and contexts before it changes its queues.
+    /// Composed: no available machine has such a device. bnxt_en deletes rules and contexts before it changes its queues, mlx4_en and
+    /// qede delete rules.
     #[test]
     fn what_the_driver_deletes_with_its_queues_is_not_lost() {
         let checked = |host: RecordedHost, driver: Option<&str>, value: &str| {
@@ -194,6 +200,9 @@ mod tests {
             "nothing is written"
         );
         assert_eq!(checked(with_rules(true, &[7]), Some("ice"), "4").as_deref(), Ok("combined 4"));
+        for driver in ["mlx4_en", "qede"] {
+            assert_eq!(checked(with_rules(true, &[7]), Some(driver), "4"), lost(rule), "{driver}");
+        }
         assert_eq!(checked(with_rules(true, &[]), bnxt, "4").as_deref(), Ok("combined 4"));
         let context = answer(&[(2, &1u32.to_ne_bytes()), (4, &[0; 16])]);
         let with_context = with_rules(true, &[]).with(&path(EthtoolGet::RssContexts), context);

@@ -2,7 +2,8 @@
 //! in `coalesce`, `offload` and `ring`.
 
 use super::error::Meanings;
-use super::{Knob, Result, Site, ntuple_rule, value};
+use super::ntuple_rule::{self, Before};
+use super::{Knob, Result, Site, value};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{
     Adaptive, CoalesceParameter, Count, Feature, QueueDelay, RingKind, coalesce, features, queue_coalesce,
@@ -102,6 +103,18 @@ impl EthtoolKnob {
         shown.ok_or_else(|| site.lacks(self.absent))
     }
 
+    /// Refuses to go on if flow rules would be lost.
+    fn keep_rules(&self, site: Site<'_>, value: &str, kept: &[Displaced], before: Before) -> Result {
+        match self.value {
+            Value::FlowRules(_) if !site.switch(value)? => ntuple_rule::keep_all(site, kept, before),
+            Value::Ring(_) => ntuple_rule::keep_all_of_driver(site, |deletes| deletes.rings, before),
+            Value::Offload("rx-gro-hw") => {
+                ntuple_rule::keep_all_of_driver(site, |deletes| deletes.gro_hw, before)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Switches an offload. The kernel keeps a request that it cannot fulfil, and does once it can: then what was requested before
     /// is requested again.
     fn switch(&self, site: Site<'_>, name: &str, value: &str) -> Result {
@@ -148,19 +161,23 @@ impl Knob for EthtoolKnob {
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
         match self.shown(site)? {
             Shown::Number(_) => site.number(value, "a whole number").map(|number| number.to_string()),
-            Shown::Limited(Count { max, .. }) => {
-                match site.number(value, "a number of packets, such as 1024")? {
-                    size if (1..=max).contains(&size) => Ok(size.to_string()),
-                    _ => Err(site.bad(value, format!("must be from 1 to {max} for {}", site.target))),
+            Shown::Limited(Count { now, max }) => {
+                let size = site.number(value, "a number of packets, such as 1024")?;
+                if !(1..=max).contains(&size) {
+                    return Err(site.bad(value, format!("must be from 1 to {max} for {}", site.target)));
                 }
+                if size != now {
+                    self.keep_rules(site, value, &[], Before::Change)?;
+                }
+                Ok(size.to_string())
             }
             Shown::Switch { on: now, changeable } => {
                 let on = site.switch(value)?;
                 if on != now && !changeable {
                     return Err(site.lacks(self.fixed));
                 }
-                if now {
-                    self.check_restore(site, value, &[])?;
+                if on != now {
+                    self.keep_rules(site, value, &[], Before::Change)?;
                 }
                 Ok(value::on_off(on))
             }
@@ -194,10 +211,7 @@ impl Knob for EthtoolKnob {
     }
 
     fn check_restore(&self, site: Site<'_>, value: &str, kept: &[Displaced]) -> Result {
-        match self.value {
-            Value::FlowRules(_) if !site.switch(value)? => ntuple_rule::keep_all(site, kept),
-            _ => Ok(()),
-        }
+        self.keep_rules(site, value, kept, Before::Undo)
     }
 
     fn difference(&self, want: &str, got: &str) -> String {

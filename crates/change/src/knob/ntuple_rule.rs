@@ -6,9 +6,11 @@ use super::error::Meanings;
 use super::{Knob, KnobError, Result, Site};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{FlowAction, FlowRule, chooses_slots, flow_bytes, flow_text, rules};
-use rxlab_path::model::{Model, Nic};
+use rxlab_base::units::Fact;
+use rxlab_path::drivers::RuleLoss;
+use rxlab_path::model::{Model, Nic, RxQueue};
 use rxlab_setting::Target;
-use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
+use rxlab_sys::{Action, EthtoolChange, EthtoolGet, Query};
 
 /// One slot in the device's table of flow rules.
 ///
@@ -61,12 +63,28 @@ fn text(rule: Option<&FlowRule>) -> String {
     rule.map_or_else(|| NONE.to_owned(), flow_text)
 }
 
+/// A look for rules that a write would remove.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Before {
+    Change,
+    /// Undo does not wait for rules that may be those of accelerated RFS, which come and go with the traffic.
+    Undo,
+}
+
 /// Refuses to go on if a rule would be removed that no setting names and that is not `kept`.
-pub(super) fn keep_all(site: Site<'_>, kept: &[Displaced]) -> Result {
-    let mut lost = match site.ethtool(EthtoolGet::Rules, site.nic()?, rules) {
+pub(super) fn keep_all(site: Site<'_>, kept: &[Displaced], before: Before) -> Result {
+    let nic = site.nic()?;
+    let has_table = |queue: &RxQueue| !matches!(queue.rps_flow_cnt, Fact::Known(0) | Fact::Unsupported);
+    let may_be_arfs = nic.driver_facts().lists_arfs && nic.rx.iter().any(has_table);
+    if may_be_arfs && before == Before::Undo {
+        return Ok(());
+    }
+    let mut lost = match site.ethtool(EthtoolGet::Rules, nic, rules) {
         Ok(rules) => rules,
         // Some drivers have the switch only for accelerated RFS.
         Err(KnobError::Unsupported { .. }) => return Ok(()),
+        // mlx4_en, while its port is down or cannot steer: it has no rules then.
+        Err(_) if counts_none(site, nic) => return Ok(()),
         Err(error) => return Err(error),
     };
     let is_at = |displaced: &Displaced, slot: u32| {
@@ -83,12 +101,26 @@ pub(super) fn keep_all(site: Site<'_>, kept: &[Displaced]) -> Result {
     } else {
         format!("`ntuple_rule {nic}/rule-{slot} = none`")
     };
-    Err(site.unrestorable(format!("{rules} that {nic} has and would lose: remove first, as with {by}")))
+    let why = if may_be_arfs {
+        format!(
+            "{rules} that {nic} has and would lose. With RFS they may be those of accelerated RFS: set `rfs {nic}/rx-N = 0` \
+             for each queue, and try again after a few seconds. Remove others first, as with {by}"
+        )
+    } else {
+        format!("{rules} that {nic} has and would lose: remove first, as with {by}")
+    };
+    Err(site.unrestorable(why))
 }
 
-/// Refuses to go on if the driver would delete rules with the change: see [`rxlab_path::drivers::Driver::deletes_rules`].
-pub(super) fn keep_all_of_driver(site: Site<'_>) -> Result {
-    if site.nic()?.driver_facts().deletes_rules { keep_all(site, &[]) } else { Ok(()) }
+/// True if the driver refuses even to count its rules with EINVAL.
+fn counts_none(site: Site<'_>, nic: &Nic) -> bool {
+    let count = site.host.query(&Query::Ethtool(EthtoolGet::RuleSlots, nic.name.clone()));
+    count.is_err_and(|error| error.cause == Errno::INVAL.into())
+}
+
+/// Refuses to go on if the driver would delete rules with the change: see [`RuleLoss`].
+pub(super) fn keep_all_of_driver(site: Site<'_>, deletes: fn(&RuleLoss) -> bool, before: Before) -> Result {
+    if deletes(&site.nic()?.driver_facts().deletes_rules) { keep_all(site, &[], before) } else { Ok(()) }
 }
 
 /// True if the driver may choose the slot of each rule itself: none can be put back into its own.
@@ -178,8 +210,10 @@ impl Knob for NtupleRule {
 
 #[cfg(test)]
 mod tests {
-    use super::{EthtoolGet, Knob, NtupleRule};
-    use crate::knob::testbed::{check, list, path, read, refusal, refusing, write};
+    use super::{EthtoolGet, Fact, Knob, NtupleRule};
+    use crate::knob::testbed::{
+        answer, check, features_answer, list, model, path, read, refusal, refusing, target, with_rules, write,
+    };
     use rxlab_base::parse::ethtool::flow_bytes;
     use rxlab_base::parse::one_message;
     use rxlab_sys::{Cause, Host, RecordedHost};
@@ -252,6 +286,72 @@ mod tests {
         assert!(NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "none"));
         assert!(!NtupleRule.left_by(&list(&[old, new]), &[], "none"), "removed by another program");
         assert!(!NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "udp4 dst-port 54 action 0"));
+    }
+
+    /// Composed. bnxt_en, qede, enic and hns3 list what accelerated RFS has made, and no user can remove all of that: a change was
+    /// refused with useless advice, and its undo too.
+    #[test]
+    fn rules_of_accelerated_rfs_do_not_keep_undo_from_reverting() {
+        let says = |driver: &str, name: &str, value: &str, flows: u32| {
+            let (mut model, eth0) = (model(), target("eth0"));
+            model.nics[0].driver = Some(driver.to_owned());
+            model.nics[0].rx.iter_mut().for_each(|queue| queue.rps_flow_cnt = Fact::Known(flows));
+            let rings = answer(&[(2, &4096u32.to_ne_bytes()), (6, &256u32.to_ne_bytes())]);
+            let features = ["rx-ntuple-filter", "rx-gro-hw"];
+            let host = with_rules(true, &[7])
+                .with(&path(EthtoolGet::Features), features_answer(&features, &features, &[]))
+                .with(&path(EthtoolGet::Rings), rings);
+            let knob = crate::knob::find(name).expect("a knob");
+            let site = knob.site(&host, &model, &eth0);
+            [knob.check(site, value).map(drop), knob.check_restore(site, value, &[])]
+                .map(|result| result.map_err(|error| error.to_string()))
+        };
+        for (driver, name, value) in [
+            ("bnxt_en", "ntuple", "off"),
+            ("enic", "ntuple", "off"),
+            ("hns3", "ntuple", "off"),
+            ("qede", "ring_rx", "512"),
+            ("qede", "gro_hw", "off"),
+            ("mlx4_en", "ring_rx", "512"),
+        ] {
+            let lost =
+                format!("{name} eth0: undo could not restore a flow rule that eth0 has and would lose");
+            let remove = "as with `ntuple_rule eth0/rule-7 = none`";
+            let refused = Err(format!("{lost}: remove first, {remove}"));
+            assert_eq!(says(driver, name, value, 0), [refused.clone(), refused.clone()], "{driver}");
+            let with_rfs = says(driver, name, value, 512);
+            if driver == "mlx4_en" {
+                assert_eq!(with_rfs, [refused.clone(), refused], "its list has only rules of users");
+                continue;
+            }
+            let refused = format!(
+                "{lost}. With RFS they may be those of accelerated RFS: set `rfs eth0/rx-N = 0` for each queue, and try again \
+                 after a few seconds. Remove others first, {remove}"
+            );
+            assert_eq!(with_rfs, [Err(refused), Ok(())], "{driver}");
+        }
+        for (driver, name, value) in
+            [("ice", "ring_rx", "512"), ("bnxt_en", "gro_hw", "off"), ("mlx4_en", "ring_rx", "256")]
+        {
+            assert_eq!(says(driver, name, value, 0)[0], Ok(()), "{driver}");
+        }
+    }
+
+    /// mlx4_en without steering by the device, or whose port is down.
+    #[test]
+    fn a_driver_that_refuses_to_count_has_no_rules() {
+        let (mut model, eth0) = (model(), target("eth0"));
+        model.nics[0].driver = Some("mlx4_en".to_owned());
+        let rings = answer(&[(2, &4096u32.to_ne_bytes()), (6, &256u32.to_ne_bytes())]);
+        let failing = |gets: &[EthtoolGet]| {
+            let host = RecordedHost::new().with(&path(EthtoolGet::Rings), rings.clone());
+            let refused =
+                gets.iter().fold(host, |host, get| host.with_failure(&path(*get), Cause::Errno(22)));
+            let knob = crate::knob::find("ring_rx").expect("a knob");
+            knob.check(knob.site(&refused, &model, &eth0), "512").map_err(|error| error.to_string())
+        };
+        assert_eq!(failing(&[EthtoolGet::Rules, EthtoolGet::RuleSlots]).as_deref(), Ok("512"));
+        failing(&[EthtoolGet::Rules]).expect_err("one may have gone meanwhile");
     }
 
     #[test]

@@ -5,7 +5,7 @@ pub(super) mod form;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::ntuple_rule::keep_all_of_driver;
+use super::ntuple_rule::{Before, keep_all_of_driver};
 use super::{Knob, KnobError, Result, Site, value};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{Rss, rss, rss_ioctl, rx_rings};
@@ -101,13 +101,13 @@ impl Knob for RssTable {
             form::text(&table_of(site, nic, value, now.table.len())?, Some(rings))
         };
         if checked != form::text(&now.table, Some(rings)) {
-            keep_all_of_driver(site)?;
+            keep_all_of_driver(site, |deletes| deletes.rss, Before::Change)?;
         }
         Ok(checked)
     }
 
     fn check_restore(&self, site: Site<'_>, _value: &str, _kept: &[Displaced]) -> Result {
-        keep_all_of_driver(site)
+        keep_all_of_driver(site, |deletes| deletes.rss, Before::Undo)
     }
 
     fn read(&self, site: Site<'_>) -> Result<String> {

@@ -45,10 +45,10 @@ fn size(site: Site<'_>, nic: &Nic) -> Result<usize> {
     Ok(rss.table.len())
 }
 
-/// Refuses to go on if the driver would delete contexts with the change: see [`rxlab_path::drivers::Driver::deletes_rules`].
+/// Refuses to go on if the driver would delete contexts with the change: see [`rxlab_path::drivers::RuleLoss`].
 pub(super) fn keep_all_of_driver(site: Site<'_>) -> Result {
     let nic = site.nic()?;
-    if !nic.driver_facts().deletes_rules {
+    if !nic.driver_facts().deletes_rules.channels {
         return Ok(());
     }
     match site.ethtool(EthtoolGet::RssContexts, nic, rss_contexts) {

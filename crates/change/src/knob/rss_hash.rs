@@ -5,7 +5,7 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::ntuple_rule::keep_all_of_driver;
+use super::ntuple_rule::{Before, keep_all_of_driver};
 use super::{Knob, KnobError, Result, Site, rss, value};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits};
@@ -87,6 +87,16 @@ impl RssHashKnob {
     }
 }
 
+impl RssHashKnob {
+    /// Refuses to go on if the driver would delete flow rules: key and symmetry are set by its function that sets the table.
+    fn keep_all(&self, site: Site<'_>, before: Before) -> Result {
+        match self.part {
+            Part::Key | Part::Symmetry => keep_all_of_driver(site, |deletes| deletes.rss, before),
+            Part::Fields(_) => Ok(()),
+        }
+    }
+}
+
 impl Knob for RssHashKnob {
     fn name(&self) -> &'static str {
         self.name
@@ -124,17 +134,13 @@ impl Knob for RssHashKnob {
             Part::Symmetry => return Err(site.bad(value, "expected off, xor or or-xor")),
         };
         if checked != now {
-            self.check_restore(site, value, &[])?;
+            self.keep_all(site, Before::Change)?;
         }
         Ok(checked)
     }
 
     fn check_restore(&self, site: Site<'_>, _value: &str, _kept: &[Displaced]) -> Result {
-        match self.part {
-            // Set by the function of the driver that sets the table.
-            Part::Key | Part::Symmetry => keep_all_of_driver(site),
-            Part::Fields(_) => Ok(()),
-        }
+        self.keep_all(site, Before::Undo)
     }
 
     fn read(&self, site: Site<'_>) -> Result<String> {

@@ -7,7 +7,8 @@ use rxlab_base::parse::ethtool::{Counted, QueueNames};
 use super::IrqNumber::{All, Block, Cyclic, FromLowest, NoQueue, Order, Receive, Transmit, Unclear};
 use super::Kind::{Failover, Pair, Paravirtual, VirtualFunction};
 use super::{
-    Bare, Channels, Driver, Hash, IrqName, IrqNumber, Limit, Moderation, RssQueues, UNKNOWN, XdpQueues,
+    Bare, Channels, Driver, Hash, IrqName, IrqNumber, KEEPS_RULES, Limit, Moderation, RssQueues, RuleLoss,
+    UNKNOWN, XdpQueues,
 };
 
 /// An interrupt's name by its example and its end.
@@ -293,10 +294,13 @@ pub static DRIVERS: &[Driver] = &[
         statistics: &[RX],
         statistics_example: &[("rx0_packets", PACKETS), ("rx0_bytes", BYTES), ("rx0_dropped", DROPS)],
         has_arfs: true,
+        // Each stops the port.
+        deletes_rules: RuleLoss { channels: true, rss: true, rings: true, ..KEEPS_RULES },
         sources: &[
             "ethernet/mellanox/mlx4/eq.c: mlx4_assign_eq, mlx4_init_eq_table",
-            "ethernet/mellanox/mlx4/en_ethtool.c: mlx4_en_get_strings",
-            "ethernet/mellanox/mlx4/en_netdev.c: mlx4_en_filter_rfs",
+            "ethernet/mellanox/mlx4/en_ethtool.c: mlx4_en_get_strings, mlx4_en_set_channels, mlx4_en_set_rxfh, \
+             mlx4_en_set_ringparam, mlx4_en_get_rxnfc",
+            "ethernet/mellanox/mlx4/en_netdev.c: mlx4_en_filter_rfs, mlx4_en_stop_port, mlx4_en_start_port",
         ],
         ..UNKNOWN
     },
@@ -571,10 +575,11 @@ pub static DRIVERS: &[Driver] = &[
             ("[0]: rx_ucast_bytes", BYTES),
         ],
         has_arfs: true,
-        deletes_rules: true,
+        lists_arfs: true,
+        deletes_rules: RuleLoss { channels: true, rss: true, ..KEEPS_RULES },
         sources: &[
             "ethernet/broadcom/bnxt/bnxt.c: bnxt_setup_msix, bnxt_rx_flow_steer, bnxt_clear_usr_fltrs, bnxt_clear_rss_ctxs",
-            "ethernet/broadcom/bnxt/bnxt_ethtool.c: bnxt_get_strings, bnxt_set_channels, bnxt_set_rxfh",
+            "ethernet/broadcom/bnxt/bnxt_ethtool.c: bnxt_get_strings, bnxt_set_channels, bnxt_set_rxfh, bnxt_grxclsrlall",
         ],
         ..UNKNOWN
     },
@@ -654,10 +659,14 @@ pub static DRIVERS: &[Driver] = &[
         statistics: &[QueueNames { packets: &["#: rcv_pkts"], ..NO_NAMES }],
         statistics_example: &[("0: xmit_pkts", OTHER), ("0: rcv_pkts", PACKETS), ("0: rx_hw_errors", OTHER)],
         has_arfs: true,
+        // One of sixteen lists has the rules of users, and those of accelerated RFS by their hash.
+        lists_arfs: true,
+        // Each reloads the device.
+        deletes_rules: RuleLoss { channels: true, rings: true, gro_hw: true, ..KEEPS_RULES },
         sources: &[
-            "ethernet/qlogic/qede/qede_main.c: qede_init_fp",
-            "ethernet/qlogic/qede/qede_ethtool.c: qede_get_strings_stats",
-            "ethernet/qlogic/qede/qede_filter.c: qede_rx_flow_steer",
+            "ethernet/qlogic/qede/qede_main.c: qede_init_fp, qede_unload",
+            "ethernet/qlogic/qede/qede_ethtool.c: qede_get_strings_stats, qede_set_channels, qede_set_ringparam",
+            "ethernet/qlogic/qede/qede_filter.c: qede_rx_flow_steer, qede_get_cls_rule_all, qede_set_features",
         ],
         ..UNKNOWN
     },
@@ -665,11 +674,13 @@ pub static DRIVERS: &[Driver] = &[
         names: &["enic"],
         irqs: &[irq("eth0-rx-3", "-rx-#", Receive(0)), irq("eth0-tx-3", "-tx-#", Transmit(0))],
         has_arfs: true,
+        lists_arfs: true,
         channels: FIXED,
         sources: &[
             "ethernet/cisco/enic/enic_main.c: enic_request_intr",
             "ethernet/cisco/enic/enic_clsf.c: enic_rx_flow_steer",
             "ethernet/cisco/enic/enic_ethtool.c: enic_ethtool_ops",
+            "ethernet/cisco/enic/enic_ethtool.c: enic_grxclsrlall",
         ],
         ..UNKNOWN
     },
@@ -682,7 +693,11 @@ pub static DRIVERS: &[Driver] = &[
             irq("hns3-0000:7d:00.0-Tx-1", "-Tx-#", Transmit(0)),
         ],
         has_arfs: true,
-        sources: &["ethernet/hisilicon/hns3/hns3_enet.c: hns3_nic_init_irq, hns3_rx_flow_steer"],
+        lists_arfs: true,
+        sources: &[
+            "ethernet/hisilicon/hns3/hns3_enet.c: hns3_nic_init_irq, hns3_rx_flow_steer",
+            "ethernet/hisilicon/hns3/hns3pf/hclge_main.c: hclge_get_all_rules, hclge_add_fd_entry_by_arfs",
+        ],
         ..UNKNOWN
     },
     Driver {
