@@ -103,7 +103,7 @@ pub(super) fn is_in_initial_user_namespace() -> bool {
 /// above its own (cgroup_namespaces(7)). When such a container ends, its engine kills all processes in it. False where
 /// the container sees all control groups, as engines made it by default before version 2 of control groups.
 pub fn is_in_group_namespace() -> bool {
-    std::fs::read_to_string("/proc/1/cgroup").is_ok_and(|text| is_above(&text))
+    std::fs::read("/proc/1/cgroup").is_ok_and(|text| is_above(&String::from_utf8_lossy(&text)))
 }
 
 fn is_above(groups: &str) -> bool {
