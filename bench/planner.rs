@@ -116,6 +116,7 @@ fn rates(cpus: u32) -> Rates {
         nics: vec![NicRates {
             name: "eth0".parse().expect("a name"),
             rx_packets: 1e7,
+            counts_forwarded: false,
             rx_bytes: 2e9,
             tx_packets: 1e7,
             tx_bytes: 2e9,
