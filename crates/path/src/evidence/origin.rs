@@ -47,7 +47,7 @@ pub fn candidates<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Vec<&'a Ni
     if accounts(model, rates, cpu) { all.into_iter().map(|(nic, _)| nic).collect() } else { Vec::new() }
 }
 
-/// The interfaces with such queues, and the packets/s of these, most first; `lo` and those that count again what others received
+/// The interfaces with such queues, and the packets/s of these, most first; `lo` and those whose packets others have received
 /// are left out.
 fn bringing<'a>(
     model: &'a Model,
@@ -55,6 +55,12 @@ fn bringing<'a>(
     is_one: &dyn Fn(&Nic, &RxQueue) -> bool,
 ) -> Vec<(&'a Nic, f64)> {
     let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback && !counts_again(model, nic));
+    // A virtual function brings what the paravirtual device above it counts.
+    let is_above = |nic: &Nic| {
+        let below = model.carriers(nic).into_iter().map(|nic| rates.rx_packets(&nic.name)).sum::<f64>();
+        nic.kind == NicKind::Device && below > 0.0 && below >= rates.rx_packets(&nic.name) / 2.0
+    };
+    let nics = nics.filter(|nic| !is_above(nic));
     let packets = |nic: &Nic| {
         let own = nic.rx.iter().filter(|queue| is_one(nic, queue));
         own.map(|queue| queue_packets(nic, queue, rates)).sum::<f64>()
