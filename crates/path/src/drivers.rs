@@ -360,6 +360,11 @@ impl Driver {
     }
 }
 
+/// A name without the number at its end, and that; empty without one.
+pub(crate) fn split_number(name: &str) -> (&str, &str) {
+    name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len())
+}
+
 impl IrqName {
     /// The first and the last number in a name that fits, mostly the same one, and 0 without any; `None` for other names.
     pub(crate) fn numbers_in(&self, name: &str) -> Option<(u32, u32)> {
@@ -367,7 +372,7 @@ impl IrqName {
         let mut rest = name.strip_suffix(parts.next()?)?;
         let mut numbers = Vec::new();
         for before in parts {
-            let (start, digits) = rest.split_at(rest.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+            let (start, digits) = split_number(rest);
             numbers.push(digits.parse().ok()?);
             rest = start.strip_suffix(before)?;
         }

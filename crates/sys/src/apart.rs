@@ -70,20 +70,12 @@ fn here<T>(act: impl FnOnce() -> T) -> Result<T, Errno> {
 #[cfg(test)]
 mod tests {
     use super::{apart, here};
+    use crate::tests::have_netns;
     use crate::{Namespace, new_netns};
 
-    /// Skips like tests/it/require.rs: aloud, and not if `RXLAB_REQUIRE` names `netns`.
     fn can_make_namespaces() -> bool {
-        if apart(|| new_netns().is_ok()) == Ok(true) {
-            return true;
-        }
-        let required = std::env::var("RXLAB_REQUIRE").unwrap_or_default();
-        assert!(
-            !required.split(',').any(|name| name == "netns"),
-            "RXLAB_REQUIRE wants netns, and it is missing"
-        );
-        println!("skipped, netns is missing");
-        false
+        let is_made = apart(|| new_netns().is_ok()) == Ok(true);
+        have_netns(is_made.then_some(()).ok_or_else(|| "no namespace can be made".to_owned()))
     }
 
     #[test]

@@ -401,6 +401,16 @@ impl HostError {
 mod tests {
     use super::{Cause, Host, RecordedHost};
 
+    /// Skips like tests/it/require.rs: aloud, and not if `RXLAB_REQUIRE` names `netns`.
+    pub(crate) fn have_netns(found: Result<(), String>) -> bool {
+        let Err(missing) = found else { return true };
+        let required = std::env::var("RXLAB_REQUIRE").unwrap_or_default();
+        let is_required = required.split(',').any(|name| name == "netns");
+        assert!(!is_required, "RXLAB_REQUIRE wants netns, and it is missing: {missing}");
+        println!("skipped, netns is missing: {missing}");
+        false
+    }
+
     #[test]
     fn a_name_that_is_not_text_hides_nothing_and_a_value_is_exact() {
         let read = |path: &str| {

@@ -82,7 +82,7 @@ pub(super) fn misnamed(inventory: &Inventory) -> BTreeSet<&str> {
 
 /// A name without its last number, and that.
 fn by_number(name: &str) -> (&str, Option<u32>) {
-    let (start, digits) = name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+    let (start, digits) = drivers::split_number(name);
     (start, digits.parse().ok())
 }
 

@@ -305,15 +305,10 @@ mod tests {
     use std::process::Command;
 
     use super::{Namespace, all, enter_one};
+    use crate::tests::have_netns;
 
-    /// Skips like tests/it/require.rs: aloud, and not if `RXLAB_REQUIRE` names `netns`.
     fn can_enter_namespaces() -> bool {
-        let Err(missing) = all().are_all() else { return true };
-        let required = std::env::var("RXLAB_REQUIRE").unwrap_or_default();
-        let is_required = required.split(',').any(|name| name == "netns");
-        assert!(!is_required, "RXLAB_REQUIRE wants netns, and it is missing: {missing}");
-        println!("skipped, netns is missing: {missing}");
-        false
+        have_netns(all().are_all().map_err(|hidden| hidden.to_string()))
     }
 
     /// A descriptor's number is used again by the time it is looked at: the namespace is still there.
