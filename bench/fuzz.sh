@@ -19,6 +19,8 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 coverage="-Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares"
+# Memory that one input has freed is there for the next: half the time of load/http2, whose histograms are large.
+export MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000
 # All parts of a run use the program built at its beginning.
 [ -n "${RXLAB_FUZZ_PART:-}" ] || RUSTFLAGS=$coverage cargo build --quiet --release --target "$target"
 program=target/$target/release/parsers

@@ -322,9 +322,14 @@ pub const TARGETS: &[(&str, Target)] = &[
             .with("netlink/sock_diag/tcp-listeners", bytes)
             .with("netlink/route/link-get", bytes)
             .with("proc/self/mountinfo", bytes);
-        black_box(Snapshot::take(&host, || (), |_| ()).redacted("x").manifest.redacted);
+        let snapshot = Snapshot::between(host, RecordedHost::new(), Default::default());
+        black_box(snapshot.redacted("x").manifest.redacted);
     }),
-    ("snapshot/archive", |bytes| on(bytes, |bytes| Snapshot::read(bytes))),
+    ("snapshot/archive", |bytes| {
+        let Some((kind, contents)) = bytes.split_first() else { return };
+        let archive = if kind & 1 == 1 { archive(contents) } else { contents.to_vec() };
+        black_box(Snapshot::read(&archive[..]).is_ok());
+    }),
     ("record/segment", |bytes| {
         let Some((kind, contents)) = bytes.split_first() else { return };
         let is_packed = kind & 1 == 1;
@@ -345,6 +350,51 @@ fn frames(mut pieces: &[u8]) -> Vec<u8> {
         pieces = rest;
     }
     all
+}
+
+/// An archive of a snapshot, some of whose parts are pieces that begin with the number of the part and their length.
+fn archive(mut pieces: &[u8]) -> Vec<u8> {
+    const PARTS: [&str; 6] = [
+        "manifest.json",
+        "first/index.json",
+        "first/proc/stat",
+        "last/index.json",
+        "last/proc/stat",
+        "journal/20260101T000000-1",
+    ];
+    let empty = Snapshot::between(RecordedHost::new(), RecordedHost::new(), Default::default());
+    let manifest = serde_json::to_vec(&empty.manifest).expect("plain data");
+    let index = serde_json::to_vec(&empty.first().parts().1).expect("plain data");
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut add = |path: &str, contents: &[u8]| {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(contents.len() as u64);
+        tar.append_data(&mut header, path, contents).expect("memory takes it");
+    };
+    for (part, contents) in [(0, &manifest), (1, &index), (3, &index)] {
+        add(PARTS[part], contents);
+    }
+    // The last of two parts of one name counts.
+    while let Some(([part, length], rest)) = pieces.split_first_chunk() {
+        let (contents, rest) = rest.split_at(rest.len().min(usize::from(*length)));
+        add(PARTS[usize::from(*part) % PARTS.len()], contents);
+        pieces = rest;
+    }
+    uncompressed(&tar.into_inner().expect("memory takes it"))
+}
+
+/// A frame of zstd (RFC 8878 3.1.1) in whose blocks nothing is compressed.
+fn uncompressed(contents: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(contents.len()).expect("inputs are short");
+    let mut frame = [&[0x28, 0xb5, 0x2f, 0xfd, 0xa0][..], &length.to_le_bytes()].concat();
+    let mut blocks = contents.chunks(100_000).peekable();
+    while let Some(block) = blocks.next() {
+        let is_last = blocks.peek().is_none();
+        let header = u32::try_from(block.len()).expect("blocks are short") << 3 | u32::from(is_last);
+        frame.extend(&header.to_le_bytes()[..3]);
+        frame.extend(block);
+    }
+    frame
 }
 
 /// A file of a ring: checksums are right, so that what they protect is read.
