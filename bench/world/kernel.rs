@@ -321,6 +321,14 @@ impl Machine {
         }
     }
 
+    /// A write was refused.
+    pub(crate) fn refused(&mut self, slot: Slot) {
+        if let Slot::Channels(device) | Slot::Ring(device) | Slot::Gro(device) = slot {
+            let at = self.at(device);
+            self.devices[at].made_again = true;
+        }
+    }
+
     /// A value has changed: what else the kernel or a driver changes with it. `was` is the value before.
     pub(crate) fn follow(&mut self, slot: Slot, was: u64, by: &Writer) {
         let Some(now) = self.value(slot).map(|value| value.now) else { return };

@@ -403,6 +403,7 @@ impl State {
     /// The running command writes a number to a slot; `false` if the kernel refuses it.
     pub(crate) fn write(&mut self, slot: Slot, value: u64) -> bool {
         let (Some(found), Some(kept)) = (self.machine.value(slot), self.machine.kept(slot, value)) else {
+            self.machine.refused(slot);
             return false;
         };
         let (was, by) = (found.now, found.by);

@@ -210,4 +210,7 @@ replays! {
     value_of_a_queue_after_a_write_for_all_that_failed: r#"{"first":{"Apply":{"set":[[{"NapiCpus":[2,0]},1],[{"Defer":0},1],["Entries",0],[{"QueueDefer":[0,0]},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":6,"act":{"Rename":0}}]}"#;
     /// Another program set what a new thread has, on purpose: the nice value of one of ours with the policy of the other.
     default_that_another_program_has_set: r#"{"custom":[[{"Threaded":0},0],[{"NapiPriority":[0,0]},2]],"first":{"Apply":{"set":[[{"NapiPriority":[0,0]},1]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":60000,"act":{"Write":[{"NapiPriority":[0,0]},"Fresh"]}},{"of":"Any","at":60000,"act":{"Run":{"Undo":{"only":null,"force":false}}}}]}"#;
+    /// `threaded = off`, which kernel and driver may give as well, was set by another program while a driver refused other queues: the
+    /// simulation took it for one that undo can tell from theirs.
+    default_that_another_program_has_set_while_queues_are_refused: r#"{"custom":[[{"Rss":0},1],[{"Threaded":0},1]],"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":2,"netns":0}},"events":[{"of":"Any","at":157,"act":{"Write":[{"Threaded":0},"Fresh"]}}]}"#;
 }

@@ -32,7 +32,8 @@ pub(crate) struct Device {
     pub(crate) carrier_downs: u64,
     pub(crate) queues: Vec<Queue>,
     values: [Value; NicValue::ALL.len()],
-    /// True if its queues, interrupts or NAPIs were ever recreated.
+    /// True if its queues, interrupts or NAPIs were ever recreated, or if a write that may do so was refused: what a driver did
+    /// before it refused cannot be seen.
     pub(crate) made_again: bool,
 }
 
