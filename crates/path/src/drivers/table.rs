@@ -320,10 +320,12 @@ pub static DRIVERS: &[Driver] = &[
         // Of 82598, 82599 and X540; the table of X550 can name 64.
         rss_queues: Some(RssQueues { queues: 16, entries: 128 }),
         has_atr: true,
+        deletes_rules: RuleLoss { channels: true, ..KEEPS_RULES },
         // ixgbe_set_coalesce resets the device when the delay crosses 10 us or large receive offload goes with it.
         moderation: Moderation { resets_link: true, ..BY_1 },
         sources: &[
-            "ethernet/intel/ixgbe/ixgbe_main.c: ixgbe_request_msix_irqs, ixgbe_atr",
+            "ethernet/intel/ixgbe/ixgbe_main.c: ixgbe_request_msix_irqs, ixgbe_atr, ixgbe_setup_tc, ixgbe_close, \
+             ixgbe_fdir_filter_exit",
             "ethernet/intel/ixgbe/ixgbe_ethtool.c: ixgbe_get_strings, ixgbe_rss_indir_tbl_max, ixgbe_rss_indir_tbl_entries, ixgbe_set_coalesce",
         ],
         ..UNKNOWN
@@ -838,10 +840,11 @@ pub static DRIVERS: &[Driver] = &[
         irqs: &[irq("eth0-TxRx-1", "-TxRx-#", Order)],
         // Since 6.11.
         has_atr: true,
+        deletes_rules: RuleLoss { channels: true, ..KEEPS_RULES },
         sources: &[
             "ethernet/wangxun/txgbe/txgbe_irq.c: txgbe_request_queue_irqs",
-            "ethernet/wangxun/txgbe/txgbe_fdir.c: txgbe_atr",
-            "ethernet/wangxun/txgbe/txgbe_main.c: txgbe_sw_init",
+            "ethernet/wangxun/txgbe/txgbe_fdir.c: txgbe_atr, txgbe_fdir_filter_exit",
+            "ethernet/wangxun/txgbe/txgbe_main.c: txgbe_sw_init, txgbe_setup_tc, txgbe_close",
         ],
         ..UNKNOWN
     },
