@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::error::{Meanings, TRANSIENT};
 use super::value;
 use super::{KnobError, Result};
-use rxlab_base::parse::WireError;
+use rxlab_base::parse::{self, WireError};
 use rxlab_base::units::{CpuMask, Direction, MaskError, NicName, QueueId};
 use rxlab_path::model::{Model, Nic, RxQueue, TxQueue};
 use rxlab_setting::Target;
@@ -30,6 +30,14 @@ pub(super) fn release(text: &str) -> Option<(u32, u32)> {
 }
 
 impl<'a> Site<'a> {
+    /// The end of the clock tick in which a process began, by its `stat` file, in nanoseconds since boot.
+    pub(super) fn began_ns(self, pid: u32, stat: &str) -> Result<u64> {
+        let broken = |error| KnobError::broken(&format!("proc/{pid}/stat"), error, "a stat file");
+        let began = parse::process_stat(stat).map_err(broken)?.began_ticks;
+        let start = self.host.numbering().map_err(KnobError::Numbers)?.map_or(began, |own| own.start(began));
+        Ok(start.saturating_add(1).saturating_mul(parse::TICK_NS))
+    }
+
     /// Refuses any target but the whole machine.
     pub(super) fn only_host(self) -> Result {
         match self.target {

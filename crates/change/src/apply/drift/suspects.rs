@@ -38,11 +38,14 @@ fn new_queues(scene: &Scene<'_>) -> Option<Suspect> {
         {
             evidence.push("its lost-link count was reset".to_owned());
         }
+        // Not the driver, but a transaction: see `later_transaction`.
+        let is_ours = scene.later.is_some_and(|(_, write)| write.knob == "channels");
         for (kind, then, now) in
             [("receive", then.rx_queues, now.rx_queues), ("transmit", then.tx_queues, now.tx_queues)]
         {
             if let (Some(then), Some(now)) = (then, now)
                 && then != now
+                && !is_ours
             {
                 let queues = if then == 1 { "queue" } else { "queues" };
                 evidence.push(format!("{} had {then} {kind} {queues}, now {now}", nic.name));
@@ -195,6 +198,9 @@ mod tests {
         expect(&case.clone().rx_queues(4, 2), &fewer);
         // Also of a queue that is gone.
         expect(&Case::new("rps eth0/rx-3 = 2").rx_queues(4, 2), &fewer);
+        // Which rxlab has removed itself.
+        let by_us = case.clone().rx_queues(4, 2).later("channels eth0 = combined 2").suspects();
+        assert!(!in_words(&by_us).contains("created by the driver: eth0 had"), "{by_us:?}");
         // A count that was reset is not a lost link.
         expect(&case.clone().downs(5, 1), &format!("{probably} its lost-link count was reset"));
         // A default alone is a mere possibility.

@@ -18,7 +18,8 @@ struct Relative {
 
 /// Processes with a list of `ours` that descend from `pid` and started at `since_ns` or later. One whose parent has ended is
 /// not known to descend from it, and one that a thread with an `original` list of that value may have started is not counted. Nor
-/// are those that a shell which was set has started, and that end now: this process, and a program that its output is piped to.
+/// are those that a shell which was set has started, and that end now: this process, and a program that its output is piped to and
+/// that started with it.
 pub(super) fn find(
     site: Site<'_>,
     pid: u32,
@@ -30,6 +31,7 @@ pub(super) fn find(
         return Ok(Vec::new());
     }
     let all = relatives(site)?;
+    let own = all.get(&std::process::id()).map_or(0, |own| own.start_ns);
     let mut heirs = Vec::new();
     for (heir, relative) in &all {
         let is_left = *heir != pid && *heir != std::process::id();
@@ -40,7 +42,8 @@ pub(super) fn find(
             Err(KnobError::NotThere { .. } | KnobError::Denied { .. }) => continue,
             now => now?,
         };
-        if let Some(list) = lists.iter().find(|list| now.has(list) && !reads_our_output(site, *heir)) {
+        let ends_with_us = || relative.start_ns + parse::TICK_NS >= own && reads_our_output(site, *heir);
+        if let Some(list) = lists.iter().find(|list| now.has(list) && !ends_with_us()) {
             heirs.push(Part { part: format!("process {heir}"), value: (*list).to_owned() });
         }
     }
@@ -60,7 +63,6 @@ fn reads_our_output(site: Site<'_>, pid: u32) -> bool {
 /// Every process that is shown.
 fn relatives(site: Site<'_>) -> Result<BTreeMap<u32, Relative>> {
     let names = site.host.list("proc").map_err(|error| site.unreadable(&error))?;
-    let numbering = site.host.numbering().map_err(KnobError::Numbers)?;
     let mut all = BTreeMap::new();
     for pid in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
         let path = format!("proc/{pid}/stat");
@@ -75,11 +77,8 @@ fn relatives(site: Site<'_>) -> Result<BTreeMap<u32, Relative>> {
         }
         let broken = |error| KnobError::broken(&path, error, "a stat file");
         let parent = parse::parent(&stat).map_err(broken)?;
-        let began = parse::process_stat(&stat).map_err(broken)?.began_ticks;
-        let start = numbering.map_or(began, |own| own.start(began));
         // The end of its tick: it may have started at any time within.
-        let start_ns = start.saturating_add(1).saturating_mul(parse::TICK_NS);
-        all.insert(pid, Relative { parent, start_ns });
+        all.insert(pid, Relative { parent, start_ns: site.began_ns(pid, &stat)? });
     }
     Ok(all)
 }
