@@ -237,7 +237,7 @@ pub(super) fn begin(
     let (now, applier) = {
         let state = world.state();
         let pid = state.running()?;
-        (state.clock, ProcessId { pid, start: u64::from(state.machine.boot), numbering: None })
+        (state.machine.clock, ProcessId { pid, start: u64::from(state.machine.boot), numbering: None })
     };
     let info = BeginInfo {
         root: Path::new(ROOT),
@@ -506,13 +506,13 @@ struct Post {
 
 impl Watchpost for Post {
     fn now(&self) -> u64 {
-        self.world.state().clock
+        self.world.state().machine.clock
     }
 
     fn sleep(&self, pause: Duration) {
         self.world.sleep(pause);
         let state = self.world.state();
-        let (now, mutation, healed) = (state.clock, state.mutation, state.healed_at);
+        let (now, mutation, healed) = (state.machine.clock, state.mutation, state.healed_at);
         let file = state.disk.open.get(&self.id);
         let deadline =
             file.and_then(|file| History::parse(&file.bytes).ok()?.pending_deadline()).unwrap_or(0);

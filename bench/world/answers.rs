@@ -36,7 +36,7 @@ pub(super) const SETTINGS: [(u16, QueueValue); 4] =
 
 fn napi_of(device: &Device, queue: &Queue) -> Vec<(u16, u32)> {
     let number = |value| u32::try_from(queue.value(value).now).unwrap_or(0);
-    let thread = (number(QueueValue::Threaded) == 1).then_some((4, queue.thread));
+    let thread = (number(QueueValue::Threaded) == 1).then_some((4, queue.thread.tid));
     let ids = [(1, device.ifindex), (2, queue.napi)].into_iter().chain(thread);
     ids.chain(SETTINGS.map(|(kind, value)| (kind, number(value)))).collect()
 }

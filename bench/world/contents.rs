@@ -13,22 +13,23 @@ pub(super) fn value_text(slot: Slot, value: u64) -> String {
             format!("Name:\tserver\nCpus_allowed_list:\t{}\n", list(value))
         }
         Slot::Group(_) => format!("{}\n", list(value)),
-        Slot::Ksoftirqd(cpu) => stat(KSOFTIRQD + u32::from(cpu), &format!("ksoftirqd/{cpu}"), value),
+        Slot::Ksoftirqd(cpu) => stat(KSOFTIRQD + u32::from(cpu), &format!("ksoftirqd/{cpu}"), value, 0),
         _ => format!("{value}\n"),
     }
 }
 
-/// The file `stat` of a thread of the kernel with this scheduling.
-fn stat(pid: u32, name: &str, value: u64) -> String {
+/// The file `stat` of a thread of the kernel with this scheduling, which began at this tick.
+fn stat(pid: u32, name: &str, value: u64, began: u64) -> String {
     let (policy, priority, nice) = scheduling_of(value);
     let zeros = |count| " 0".repeat(count);
-    format!("{pid} ({name}) S 2{} {nice}{} {priority} {policy}{}\n", zeros(14), zeros(20), zeros(11))
+    let (before, after, rest) = (zeros(14), zeros(17), zeros(11));
+    format!("{pid} ({name}) S 2{before} {nice} 0 0 {began}{after} {priority} {policy}{rest}\n")
 }
 
 /// The file `stat` of the thread that polls a queue.
 pub(super) fn poller_stat(machine: &Machine, slot: Slot) -> Option<String> {
     let pid = u32::try_from(machine.identity(slot)).ok()?;
-    Some(stat(pid, &machine.thread_name(pid)?, machine.value(slot)?.now))
+    Some(stat(pid, &machine.thread_name(pid)?, machine.value(slot)?.now, machine.thread_began(slot)?))
 }
 
 /// The number that a text stands for.

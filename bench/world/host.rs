@@ -392,7 +392,7 @@ impl Host for SimHost {
     }
 
     fn now_ns(&self) -> u64 {
-        self.world.state().clock
+        self.world.state().machine.clock
     }
 
     fn inode(&self, path: &str) -> Result<u64, HostError> {

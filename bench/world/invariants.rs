@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rxlab_base::parse::TICK_NS;
 use rxlab_base::units::{CpuMask, NicName};
 use rxlab_change::apply::{UndoOptions, Which, confirm, reach, status, undo};
 use rxlab_change::journal::{History, Notice, Outcome, Record, Store, Touched, UndoOutcome};
@@ -93,7 +94,7 @@ impl State {
                 // ring.
                 let is_part = matches!(slot, Slot::Rps(..) | Slot::Xps(..) | Slot::Ring(_))
                     && !touched.unsettled.is_empty();
-                let is_fresh = self.is_fresh(slot, was);
+                let is_fresh = self.is_fresh(slot, was, history.began());
                 if is_known || is_part || is_fresh {
                     cover = Cover::Ambiguous;
                 }
@@ -103,12 +104,13 @@ impl State {
                 .touched()
                 .into_iter()
                 .flat_map(|t| t.displaced.into_iter().chain(t.held.into_iter().flatten()));
-            let device = self.is_fresh(slot, was);
+            let device = self.is_fresh(slot, was, history.began());
             for one in written_with {
                 // CPUs that a driver chose for a new interrupt or a new transmit queue look the same as those that others set, as do
-                // the polls that a new NAPI has from its interface.
-                let is_chosen =
-                    matches!(slot, Slot::Irq(..) | Slot::Xps(..) | Slot::Rss(_)) || slot.is_of_napi();
+                // the polls that a new NAPI has from its interface. What a new thread has is known.
+                let is_of_thread = matches!(slot, Slot::NapiCpus(..) | Slot::NapiPriority(..));
+                let is_chosen = matches!(slot, Slot::Irq(..) | Slot::Xps(..) | Slot::Rss(_))
+                    || slot.is_of_napi() && !is_of_thread;
                 // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
                 let list = || one.value.parse::<CpuMask>().unwrap_or_default();
                 let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();
@@ -144,8 +146,14 @@ impl State {
         allows(recorded, (tid, start), value, self.machine.online)
     }
 
-    /// True if a value is that of a new queue on a device whose queues were recreated.
-    fn is_fresh(&self, slot: Slot, value: u64) -> bool {
+    /// True if a value is that of a new queue on a device whose queues were recreated, or of a thread that may have been made since
+    /// a transaction began.
+    fn is_fresh(&self, slot: Slot, value: u64, began: Option<u64>) -> bool {
+        let is_of_thread = matches!(slot, Slot::NapiCpus(..) | Slot::NapiPriority(..));
+        let thread = self.machine.thread_began(slot).filter(|_| is_of_thread);
+        if thread.zip(began).is_some_and(|(tick, began)| (tick + 1) * TICK_NS < began) {
+            return false;
+        }
         let device = match slot.home() {
             Home::Queue(device, ..) | Home::Nic(device, NicValue::Rss | NicValue::Threaded) => device,
             _ => return false,

@@ -6,11 +6,13 @@ mod device;
 mod value;
 mod words;
 
+use rxlab_base::parse::TICK_NS;
+
 use super::processes::{Group, MAX_THREADS, Process};
 use super::schedule::{Foreign, GroupMove, Home, NicValue, QueueValue, Slot, ThreadMove};
 
-use self::device::Numbers;
 pub(crate) use self::device::{Device, Queue, Writer};
+use self::device::{Numbers, Thread};
 pub(crate) use self::value::{By, Value};
 use self::words::OTHER;
 pub(crate) use self::words::{knob, list, other, ours, scheduling, scheduling_of, table, text};
@@ -30,6 +32,8 @@ pub(crate) struct Netns {
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) boot: u32,
+    /// Nanoseconds since boot.
+    pub(crate) clock: u64,
     pub(crate) namespaces: Vec<Netns>,
     pub(crate) devices: Vec<Device>,
     pub(crate) processes: Vec<Process>,
@@ -71,6 +75,7 @@ impl Machine {
     fn booted(boot: u32, next_name: u32) -> Self {
         let mut machine = Self {
             boot,
+            clock: 0,
             namespaces: Vec::new(),
             devices: Vec::new(),
             processes: Vec::new(),
@@ -111,7 +116,8 @@ impl Machine {
         self.next_irq += 1;
         let (rx_inode, tx_inode) = (self.inode(), self.inode());
         let number = u32::try_from(rx_inode).unwrap_or(0);
-        Numbers { rx_inode, tx_inode, irq: self.next_irq, napi: 8192 + number, thread: THREADS + number }
+        let thread = Thread { tid: THREADS + number, began: self.clock / TICK_NS };
+        Numbers { rx_inode, tx_inode, irq: self.next_irq, napi: 8192 + number, thread }
     }
 
     /// Numbers of all queues of a device, should they be made again.
@@ -188,7 +194,7 @@ impl Machine {
                 let device = self.device(device);
                 let queue = &device.queues[usize::from(queue)];
                 match value {
-                    value if QueueValue::THREAD.contains(&value) => u64::from(queue.thread),
+                    value if QueueValue::THREAD.contains(&value) => u64::from(queue.thread.tid),
                     value if QueueValue::NAPI.contains(&value) => u64::from(queue.napi),
                     _ => device.inode,
                 }
@@ -279,7 +285,13 @@ impl Machine {
 
     /// The slot of the value of a thread that polls a queue, by the number of the thread.
     pub(crate) fn of_thread(&self, thread: u32, value: QueueValue) -> Option<Slot> {
-        self.of_queue(value, |_, queue| queue.thread == thread)
+        self.of_queue(value, |_, queue| queue.thread.tid == thread)
+    }
+
+    /// The tick in which the thread with a value began.
+    pub(crate) fn thread_began(&self, slot: Slot) -> Option<u64> {
+        let Home::Queue(device, queue, _) = slot.home() else { return None };
+        Some(self.device(device).queues.get(usize::from(queue))?.thread.began)
     }
 
     fn of_queue(&self, value: QueueValue, is_it: impl Fn(&Device, &Queue) -> bool) -> Option<Slot> {

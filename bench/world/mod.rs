@@ -109,7 +109,6 @@ struct Fault {
 pub(crate) struct State {
     pub(crate) machine: Machine,
     pub(crate) disk: Files,
-    pub(crate) clock: u64,
     counts: [u32; 3],
     events: Vec<(Event, bool)>,
     faults: Vec<Fault>,
@@ -146,10 +145,10 @@ pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report
     for (slot, which) in &schedule.custom {
         machine.write_foreign(*slot, kernel::other(*slot, *which), 0);
     }
+    machine.clock = BEGIN_NS;
     let state = State {
         machine,
         disk: Files::default(),
-        clock: BEGIN_NS,
         counts: [0; 3],
         events: schedule.events.iter().map(|event| (event.clone(), false)).collect(),
         faults: Vec::new(),
@@ -204,7 +203,7 @@ impl World {
         state.disk.is_mounted = true;
         state.machine.rename_all();
         (0..4).for_each(|cpu| state.machine.set_online(cpu, true));
-        state.healed_at = Some(state.clock);
+        state.healed_at = Some(state.machine.clock);
         state.log(|| "healed".to_owned());
     }
 
@@ -227,7 +226,7 @@ impl World {
                 }
             }
             if u64::from(state.counts[0]) < state.slow.1 {
-                state.clock += state.slow.0;
+                state.machine.clock += state.slow.0;
             }
             let last =
                 state.stack.last_mut().map_or(Link::Other, |top| std::mem::replace(&mut top.last, link));
@@ -276,7 +275,7 @@ impl World {
 
     /// The running command waits.
     pub(crate) fn sleep(self: &Arc<Self>, time: Duration) {
-        self.state().clock += nanoseconds(time);
+        self.state().machine.clock += nanoseconds(time);
         self.step(Counted::Any, Link::Other);
     }
 
@@ -307,17 +306,17 @@ impl World {
 
     /// The running command is stopped while the guards go on.
     fn stop(self: &Arc<Self>, time: Duration) {
-        let until = self.state().clock + nanoseconds(time);
+        let until = self.state().machine.clock + nanoseconds(time);
         if self.state().stack.len() < DEPTH {
             self.guards(Some(time));
         }
         let mut state = self.state();
-        state.clock = state.clock.max(until);
+        state.machine.clock = state.machine.clock.max(until);
     }
 
     /// Lets every living guard go on: for so long, or to its end.
     fn guards(self: &Arc<Self>, time: Option<Duration>) {
-        let until = time.map(|time| self.state().clock + nanoseconds(time));
+        let until = time.map(|time| self.state().machine.clock + nanoseconds(time));
         let guards = self.state().guards.len();
         for at in 0..guards {
             let is_due = {

@@ -29,7 +29,7 @@ impl State {
             Move::Reboot(survives) => {
                 self.machine.boot();
                 self.disk.reboot(*survives);
-                self.clock = BEGIN_NS;
+                self.machine.clock = BEGIN_NS;
                 self.healed_at = self.healed_at.map(|_| BEGIN_NS);
                 self.faults.clear();
                 self.guards.iter_mut().for_each(|guard| guard.stands = false);
@@ -57,7 +57,7 @@ impl State {
                 let until = u64::from(self.counts[0]) + u64::from(*operations);
                 self.slow = (u64::from(*milliseconds) * 1_000_000, until);
             }
-            Move::Clock(seconds) => self.clock += u64::from(*seconds) * 1_000_000_000,
+            Move::Clock(seconds) => self.machine.clock += u64::from(*seconds) * 1_000_000_000,
             Move::Damage(file, part) => self.disk.damage(*file, *part),
             Move::Reuse(netns) => self.machine.reuse(*netns),
             Move::Process(process, act) => self.machine.move_thread(*process, *act),

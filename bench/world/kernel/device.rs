@@ -13,8 +13,8 @@ pub(crate) struct Queue {
     pub(crate) irq: u32,
     /// Number of its NAPI, which no other one gets.
     pub(crate) napi: u32,
-    /// Number of the thread of its NAPI, which no other one gets.
-    pub(crate) thread: u32,
+    /// The thread of its NAPI.
+    pub(crate) thread: Thread,
     values: [Value; QueueValue::ALL.len()],
 }
 
@@ -61,6 +61,13 @@ impl Queue {
     }
 }
 
+/// A thread of a NAPI: its number, which no other one gets, and the clock tick in which it began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Thread {
+    pub(crate) tid: u32,
+    pub(crate) began: u64,
+}
+
 /// Numbers of the parts of a queue, which no other one gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers {
@@ -68,7 +75,7 @@ pub(crate) struct Numbers {
     pub(crate) tx_inode: u64,
     pub(crate) irq: u32,
     pub(crate) napi: u32,
-    pub(crate) thread: u32,
+    pub(crate) thread: Thread,
 }
 
 impl Device {
@@ -199,7 +206,7 @@ impl Device {
     }
 
     /// The thread of a NAPI ends, and maybe another one starts.
-    pub(crate) fn renew_thread(&mut self, queue: usize, thread: u32, by: &Writer) {
+    pub(crate) fn renew_thread(&mut self, queue: usize, thread: Thread, by: &Writer) {
         self.queues[queue].thread = thread;
         QueueValue::THREAD.into_iter().for_each(|value| self.renew_one(queue, value, by));
     }

@@ -31,6 +31,7 @@ pub use log::{Armed, Journal};
 pub use memory::Memory;
 pub use notice::{Lapse, Notice, UndoOutcome};
 pub use record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Part, Record, Seen, SysfsIds};
+pub(crate) use recover::Effect;
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
 pub(crate) use store::age;

@@ -175,6 +175,12 @@ pub trait Knob: Sync {
         false
     }
 
+    /// When the object was made that ends with its value and gives the next one the default, in nanoseconds since boot: the end
+    /// of the tick in which a thread began. `None` for other objects, and if it is not known.
+    fn began_ns(&self, _site: Site<'_>) -> Option<u64> {
+        None
+    }
+
     /// A remark after `value` was written and read back, such as an interrupt that has not moved yet.
     fn remark(&self, _site: Site<'_>, _value: &str) -> Option<String> {
         None

@@ -70,7 +70,7 @@ pub struct Tunable {
     /// Knobs of single queues whose values a write replaces on purpose by its own, which has the same form. Undo sets them
     /// again, applying does not.
     pub replaces: Names,
-    /// True if kernel and drivers set no value but that of a new queue or interface: any other one is a user's.
+    /// True if kernel and drivers set no value but that of a new queue, interface or thread: any other one is a user's.
     pub users_only: bool,
     /// Effect on a model; `None` if policies neither set the knob nor read what it changes.
     pub(super) simulation: Option<Simulation>,
@@ -184,13 +184,15 @@ const INTERRUPTS: Names = &["irq_affinity", "xps_cpus", "xps_rxqs"];
 
 /// Settings that queues which are removed or created lose besides. With fewer, Linux drops RPS and RFS of the removed ones
 /// with their directories (`netif_set_real_num_rx_queues`) and XPS of those above (`netif_reset_xps_queues_gt`); drivers
-/// allocate interrupts, NAPIs, moderation of single queues and the RSS table again. New interrupts are not on irqbalance's
-/// list.
-const QUEUES: Names =
-    &["irqbalance", "rss", "queue_adaptive_rx", "queue_rx_usecs", "queue_rx_frames", "rps", "rfs"];
+/// allocate interrupts, NAPIs and moderation of single queues again. New interrupts are not on irqbalance's list.
+const QUEUES: Names = &["irqbalance", "queue_adaptive_rx", "queue_rx_usecs", "queue_rx_frames", "rps", "rfs"];
+
+/// How RSS spreads, which some drivers choose again with their queues, also with the same number of them (`iavf_init_rss`, after
+/// `iavf_set_ringparam`).
+const SPREADING: Names = &["rss_key", "rss"];
 
 /// A device that stops, or closes and opens its queues.
-const REOPENED: &[Names] = &[NAPIS, INTERRUPTS];
+const REOPENED: &[Names] = &[NAPIS, INTERRUPTS, SPREADING];
 
 const RSS: &str = "an RSS table is not a single value; set it with `ethtool -X`";
 const RULE: &str = "a flow rule is not a single value; set it with `ethtool -N`";
@@ -218,7 +220,7 @@ pub const TUNABLES: [Tunable; 64] = [
     row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")).discarding(REOPENED),
     row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")).discarding(REOPENED),
     row("channels", LinkReset, Low, Words(CHANNELS, CHANNEL_WORDS))
-        .discarding(&[NAPIS, INTERRUPTS, QUEUES])
+        .discarding(&[NAPIS, INTERRUPTS, SPREADING, QUEUES])
         .simulated(simulation::channels),
     row("rss_key", Safe, Low, Other(HASH_PLACE, HASH)),
     row("rss_fields_tcp4", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
@@ -305,8 +307,8 @@ pub const TUNABLES: [Tunable; 64] = [
     .simulated(simulation::clocksource),
     row("affinity", Safe, High, Other("/proc/PID/task/TID/status, CGROUP/cpuset.cpus", PROCESS)),
     row("ksoftirqd_priority", Safe, High, Other("/proc/PID/stat", THREAD)),
-    row("napi_affinity", Safe, High, Other("/proc/PID/status", THREAD_CPUS)),
-    row("napi_priority", Safe, High, Other("/proc/PID/stat", THREAD)),
+    row("napi_affinity", Safe, High, Other("/proc/PID/status", THREAD_CPUS)).of_users_only(),
+    row("napi_priority", Safe, High, Other("/proc/PID/stat", THREAD)).of_users_only(),
 ];
 
 /// The row of a knob; `None` if there is no such knob.

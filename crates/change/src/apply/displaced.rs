@@ -4,9 +4,9 @@
 
 use super::ApplyError;
 use super::check::knob_of;
-use super::locate::{interface_id, look};
+use super::locate::{interface_id, is_as_old, look};
 use super::set::{self, Known, Unset};
-use crate::journal::{Armed, Displaced, Touched};
+use crate::journal::{Armed, Displaced, Effect, Touched};
 use crate::knob::{Knob, KnobError, Site, check_threads};
 use rxlab_base::parse;
 use rxlab_base::units::NicName;
@@ -110,44 +110,90 @@ pub(super) fn before_replaced(
     there.into_iter().map(was).collect()
 }
 
-/// True if others have set `live` since a value was `was`: kernel and drivers give it only that of a new queue or
-/// interface.
-fn is_of_others(host: &dyn Host, knob: &dyn Knob, was: &String, live: &str) -> bool {
-    tunable(knob.name()).is_some_and(|row| row.users_only)
-        && !knob.is_fresh(host, live)
-        && !knob.left_by(&[], std::slice::from_ref(was), live)
+/// True if others have set `live` since a value was `was`. A write gives its own value to those that it replaces; of some knobs,
+/// kernel and drivers give only the value of a new queue, interface or thread.
+fn is_of_others(knob: &dyn Knob, site: Site<'_>, effect: &Effect, was: &String, live: &str) -> bool {
+    let is_of_users = tunable(knob.name()).is_some_and(|row| row.users_only);
+    if is_of_users && is_as_old(knob, site, effect.began) {
+        return !knob.same(was, live);
+    }
+    if knob.left_by(&[], std::slice::from_ref(was), live) {
+        return false;
+    }
+    let is_replaced = tunable(&effect.knob).is_some_and(|row| row.replaces.contains(&knob.name()));
+    if is_replaced {
+        return !effect.values.iter().any(|given| knob.same(given, live));
+    }
+    is_of_users && !knob.is_fresh(site.host, live)
 }
 
-/// Those of the values `there` now that others have set since they were `before`, an interrupted write having reset them.
-pub(super) fn set_by_others(host: &dyn Host, before: &[Displaced], there: &[Displaced]) -> Vec<Displaced> {
-    let is_set = |live: &&Displaced| {
-        let before = before.iter().find(|before| is_same(live, before));
-        let knob = knob_of(&live.knob).ok();
-        knob.zip(before).is_some_and(|(knob, before)| is_of_others(host, knob, &before.value, &live.value))
-    };
-    there.iter().filter(is_set).cloned().collect()
+/// The interface with the values that a write may have reset, and what the write did.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    pub(super) host: &'a dyn Host,
+    pub(super) model: &'a Model,
+    pub(super) nic: &'a NicName,
+    pub(super) effect: &'a Effect,
 }
 
-/// Values that writing a target may reset: those `there` now, and those of queues that an earlier write of
-/// the transaction removed and this one may bring back. After an interrupted write the current values are
-/// driver leftovers unless others must have set them, and those from before it count; after an undo that did not end, so do those
-/// that are as in a new queue.
-pub(super) fn carried(host: &dyn Host, earlier: Option<&Touched>, there: Vec<Displaced>) -> Vec<Displaced> {
-    let Some(earlier) = earlier else { return there };
-    let gone = earlier.displaced.iter().filter(|value| there.iter().all(|other| !is_same(value, other)));
-    let gone: Vec<Displaced> = gone.cloned().collect();
-    let cut_short = !earlier.unsettled.is_empty();
-    let mut all = if cut_short {
-        let set = set_by_others(host, &earlier.displaced, &there);
-        overlaid(&overlaid(&there, &earlier.displaced), &set)
-    } else if let Some(held) = &earlier.held {
-        let lost: Vec<Displaced> = there.iter().filter(|live| is_new(host, live)).cloned().collect();
-        overlaid(&there, &overlaid(&overlaid(&lost, &earlier.displaced), held))
-    } else {
-        there
-    };
-    all.extend(gone);
-    all
+impl Beside<'_> {
+    /// Looks at a value at its place: by knob and site.
+    fn at<T>(self, value: &Displaced, look: impl FnOnce(&'static dyn Knob, Site<'_>) -> T) -> Option<T> {
+        let knob = knob_of(&value.knob).ok()?;
+        let target = value.target.of_nic(self.nic);
+        Some(look(knob, knob.site(self.host, self.model, &target)))
+    }
+
+    /// Those of the values `there` now that others have set since they were `before`, an interrupted write having reset them.
+    pub(super) fn set_by_others(self, before: &[Displaced], there: &[Displaced]) -> Vec<Displaced> {
+        let is_set = |live: &&Displaced| {
+            let Some(before) = before.iter().find(|before| is_same(live, before)) else { return false };
+            let is_set = |knob: &dyn Knob, site: Site<'_>| {
+                is_of_others(knob, site, self.effect, &before.value, &live.value)
+            };
+            self.at(live, is_set).unwrap_or(false)
+        };
+        there.iter().filter(is_set).cloned().collect()
+    }
+
+    /// True for the value of a new queue or thread, unless the thread is older than the transaction.
+    fn is_new(self, live: &Displaced) -> bool {
+        let is_new = |knob: &dyn Knob, site: Site<'_>| {
+            knob.is_fresh(self.host, &live.value) && !is_as_old(knob, site, self.effect.began)
+        };
+        self.at(live, is_new).unwrap_or(false)
+    }
+
+    /// Values that writing a target again may reset: those `there` now, and those of queues that an `earlier` write of
+    /// the transaction removed and this one may bring back. After an interrupted write the current values are
+    /// driver leftovers unless others must have set them, and those from before it count; after an undo that did not end, so do
+    /// those that are as in a new queue.
+    pub(super) fn carried(self, earlier: &Touched, there: Vec<Displaced>) -> Vec<Displaced> {
+        let gone = earlier.displaced.iter().filter(|value| there.iter().all(|other| !is_same(value, other)));
+        let gone: Vec<Displaced> = gone.cloned().collect();
+        let cut_short = !earlier.unsettled.is_empty();
+        let mut all = if cut_short {
+            let set = self.set_by_others(&earlier.displaced, &there);
+            overlaid(&overlaid(&there, &earlier.displaced), &set)
+        } else if let Some(held) = &earlier.held {
+            let lost: Vec<Displaced> = there.iter().filter(|live| self.is_new(live)).cloned().collect();
+            overlaid(&there, &overlaid(&overlaid(&lost, &earlier.displaced), held))
+        } else {
+            there
+        };
+        all.extend(gone);
+        all
+    }
+
+    /// Those of `values` whose current value is that of a new queue, or of a new thread that was given only a part of its value.
+    pub(super) fn reset_to_new(self, values: &[Displaced]) -> Result<Vec<Displaced>, KnobError> {
+        let live = now(self.host, self.model, self.nic, values)?;
+        let is_reset = |was: &&Displaced| {
+            let live = live.iter().find(|live| is_same(was, live));
+            live.is_some_and(|live| self.is_new(live) || is_half_set(&was.value, live))
+        };
+        Ok(values.iter().filter(is_reset).cloned().collect())
+    }
 }
 
 /// Splits `values` into those the driver chose (as requests to choose again) and the others.
@@ -216,26 +262,6 @@ pub(super) fn is_same(value: &Displaced, other: &Displaced) -> bool {
     value.knob == other.knob && value.target.lasting() == other.target.lasting()
 }
 
-/// True for the value of a new queue.
-fn is_new(host: &dyn Host, live: &Displaced) -> bool {
-    knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value))
-}
-
-/// Those of `values` whose current value is that of a new queue, or of a new thread that was given only a part of its value.
-pub(super) fn reset_to_new(
-    host: &dyn Host,
-    model: &Model,
-    nic: &NicName,
-    values: &[Displaced],
-) -> Result<Vec<Displaced>, KnobError> {
-    let live = now(host, model, nic, values)?;
-    let is_reset = |was: &&Displaced| {
-        let live = live.iter().find(|live| is_same(was, live));
-        live.is_some_and(|live| is_new(host, live) || is_half_set(&was.value, live))
-    };
-    Ok(values.iter().filter(is_reset).cloned().collect())
-}
-
 /// True if setting `was` again may have ended halfway.
 fn is_half_set(was: &String, live: &Displaced) -> bool {
     let is_of_thread = |knob: &&dyn Knob| knob.is_fleeting();
@@ -301,7 +327,7 @@ fn set_again(
         }
         let live = match knob.read(site) {
             Ok(live) if knob.same(value, &live) => return Ok(None),
-            Ok(live) if is_of_others(host, knob, value, &live) => return Ok(None),
+            Ok(live) if is_of_others(knob, site, armed.effect(), value, &live) => return Ok(None),
             Ok(live) => live,
             // The interface is there, but the list that the model was made from did not have it.
             Err(error @ KnobError::UnknownNic { .. }) if inode.is_some() => return Err(lost(error)),
@@ -353,11 +379,12 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
 
 #[cfg(test)]
 mod tests {
-    use super::{before_replaced, carried, displaced};
+    use super::{Beside, before_replaced, displaced};
     use crate::apply::testbed::RunningHost;
-    use crate::journal::{Displaced, Intent, Touched};
+    use crate::journal::{Displaced, Effect, Intent, Touched};
     use crate::knob;
     use crate::knob::testbed::model;
+    use rxlab_base::parse::{attribute, one_message};
     use rxlab_base::units::Fact;
     use rxlab_path::model::Model;
     use rxlab_sys::{Cause, RecordedHost};
@@ -480,28 +507,75 @@ mod tests {
         }
     }
 
+    fn carried(earlier: &Touched, there: Vec<Displaced>) -> Vec<Displaced> {
+        let (host, model, nic) = (RecordedHost::new(), model(), "eth0".parse().expect("a name"));
+        Beside { host: &host, model: &model, nic: &nic, effect: &Effect::default() }.carried(earlier, there)
+    }
+
     #[test]
     fn queues_that_are_gone_come_back_with_their_values() {
-        let host = RecordedHost::new();
-        assert_eq!(carried(&host, None, vec![rps(0, "4")]), [rps(0, "4")]);
-        let carried = carried(&host, Some(&earlier(&[])), vec![rps(0, "4")]);
+        let carried = carried(&earlier(&[]), vec![rps(0, "4")]);
         assert_eq!(carried, [rps(0, "4"), rps(1, "2")], "what is there may have been set since");
+    }
+
+    /// eth0 whose first queue is polled by a thread that began in this tick, and has these CPUs.
+    fn with_thread(tick: u64, cpus: &str) -> RecordedHost {
+        let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
+        let napi = one_message(&[&ids.concat()[..], &attribute(4, 500u32.to_ne_bytes())].concat());
+        let zeros = |count| " 0".repeat(count);
+        RecordedHost::new()
+            .with("netlink/netdev/napi-get", napi)
+            .with("sys/devices/system/cpu/online", "0-6\n")
+            .with("proc/500/comm", "napi/eth0-8193\n")
+            .with("proc/500/stat", format!("500 (napi/eth0-8193) S 2{} {tick}{}\n", zeros(17), zeros(30)))
+            .with("proc/500/task/500/status", format!("Name:\tnapi\nCpus_allowed_list:\t{cpus}\n"))
+    }
+
+    fn of_queue(knob: &str, value: &str) -> Displaced {
+        let target = "eth0/rx-0".parse().expect("a target");
+        Displaced { knob: knob.to_owned(), target, value: value.to_owned() }
+    }
+
+    /// A change was killed before it changed anything, and undo took what others set later for leftovers of a driver.
+    #[test]
+    fn what_neither_kernel_nor_driver_can_have_left_is_of_others() {
+        let (model, nic) = (model(), "eth0".parse().expect("a name"));
+        let effect = |knob: &str| Effect {
+            knob: knob.to_owned(),
+            values: vec!["0".to_owned(), "5".to_owned()],
+            began: Some(1_000_000_000),
+        };
+        let by_others = |host: &RecordedHost, knob: &str, before: Displaced, live: Displaced| {
+            let beside = Beside { host, model: &model, nic: &nic, effect: &effect(knob) };
+            !beside.set_by_others(&[before], &[live]).is_empty()
+        };
+        for (tick, cpus, expected) in [(5, "2", true), (5, "0-6", true), (99, "0-6", false), (99, "2", true)]
+        {
+            let live = if cpus == "2" { cpus } else { "all" };
+            let (before, live) = (of_queue("napi_affinity", "1"), of_queue("napi_affinity", live));
+            let found = by_others(&with_thread(tick, cpus), "channels", before, live);
+            assert_eq!(found, expected, "a thread of tick {tick} with CPUs {cpus}");
+        }
+        for (live, expected) in [("9", true), ("5", false), ("0", false), ("2", false)] {
+            let of = |value: &str| of_queue("queue_defer_hard_irqs", value);
+            let host = RecordedHost::new();
+            assert_eq!(by_others(&host, "napi_defer_hard_irqs", of("2"), of(live)), expected, "{live}");
+            assert!(!by_others(&host, "channels", of("2"), of(live)), "a driver may have chosen {live}");
+        }
     }
 
     /// An undo was killed after its write, and what that had reset was taken for what others want.
     #[test]
     fn what_an_undo_that_was_cut_short_left_is_not_a_choice() {
-        let host = RecordedHost::new();
         let begun = Touched { held: Some(vec![rps(0, "3")]), ..earlier(&[]) };
-        let after = |there| carried(&host, Some(&begun), there);
+        let after = |there| carried(&begun, there);
         assert_eq!(after(vec![rps(0, "off"), rps(1, "off")]), [rps(0, "3"), rps(1, "2")]);
         assert_eq!(after(vec![rps(0, "4"), rps(2, "off")]), [rps(0, "4"), rps(2, "off"), rps(1, "2")]);
     }
 
     #[test]
     fn what_a_write_that_was_cut_short_left_is_not_a_choice() {
-        let host = RecordedHost::new();
-        let after = |there| carried(&host, Some(&earlier(&["combined 1"])), there);
+        let after = |there| carried(&earlier(&["combined 1"]), there);
         assert_eq!(after(vec![rps(0, "off"), rps(2, "off")]), [rps(0, "1"), rps(2, "off"), rps(1, "2")]);
         assert_eq!(after(vec![rps(0, "3")]), [rps(0, "3"), rps(1, "2")], "no driver sets RPS");
     }

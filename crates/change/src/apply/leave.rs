@@ -41,7 +41,7 @@ impl Transaction {
         }
         let is_fresh = knob::find(knob).is_some_and(|knob| knob.is_fresh(host, live));
         // Undo restores values that the kernel reset with the queue.
-        if is_fresh && was_made_again(host, &touched, target, self.journal.history()) {
+        if is_fresh && was_made_again((host, model), &touched, target, self.journal.history()) {
             return Ok(());
         }
         let left = Outcome::Drift { live: live.to_owned(), fresh: is_fresh };

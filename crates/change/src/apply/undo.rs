@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::caught::caught;
 use super::commands::{self, CommandUndo};
-use super::displaced;
+use super::displaced::{self, Beside};
 use super::locate::{
     Place, has_queue, is_of_namespace, is_of_queue, locate, object_id, object_now, was_made_again,
 };
@@ -53,7 +53,7 @@ impl Undo {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UndoOptions {
-    /// Overwrite values set by another program with the original.
+    /// Overwrite values set by another program with the original, and let drivers delete the flow rules that others have added.
     pub force: bool,
 }
 
@@ -214,13 +214,20 @@ fn put_back(
         Outcome::RestoredInPart { restored, left, .. } => (restored.clone(), left.clone()),
         _ => return outcome,
     };
-    let began = journal.history().begin().and_then(|begin| begin.began);
-    let (Some(knob), Some(began)) = (knob::find(&touched.knob), began) else { return outcome };
+    let (Some(knob), Some(began)) = (knob::find(&touched.knob), journal.history().began()) else {
+        return outcome;
+    };
     match knob.inherited(knob.site(host, model, target), &touched.original, &touched.ours, began) {
         Ok(inherited) if inherited.is_empty() => outcome,
         Ok(inherited) => Outcome::RestoredInPart { restored, left, inherited },
         Err(error) => {
-            Outcome::Failed { why: format!("the processes that it has started are unknown: {error}") }
+            let back = match outcome {
+                Outcome::RestoredInPart { .. } => "what is ours of it is back".to_owned(),
+                _ => format!("it is back to {}", touched.original),
+            };
+            Outcome::Failed {
+                why: format!("{back}, but the processes that it has started are unknown: {error}"),
+            }
         }
     }
 }
@@ -284,7 +291,7 @@ fn put_back_own(
             return put_back_parts(knob, site, touched, &armed, is_still_it);
         }
         let fresh = knob.is_fresh(host, &live);
-        if !(fresh && was_made_again(host, touched, target, journal.history())) {
+        if !(fresh && was_made_again((host, model), touched, target, journal.history())) {
             return match replay_lost(journal, host, model, touched, target, found) {
                 Ok(()) => Outcome::Drift { live, fresh },
                 Err(why) => failed(why),
@@ -292,10 +299,14 @@ fn put_back_own(
         }
     }
     if !is_original
+        && !options.force
         && let Err(error) =
             knob.check_restore(knob.site(host, model, target), &touched.original, &touched.displaced)
     {
-        return failed(error.to_string());
+        return failed(match error {
+            KnobError::UnrestorableValue { .. } => format!("{error}, or lose them with `rxlab undo --force`"),
+            error => error.to_string(),
+        });
     }
     let Some(armed) = journal.arm_restore(touched.seq) else {
         return failed("its intent is not in the journal".to_owned());
@@ -365,8 +376,8 @@ fn replay_lost(
     };
     let armed = journal.arm_restore(touched.seq).ok_or("its intent is not in the journal")?;
     let mut model = displaced::rediscover(host, model);
-    let lost =
-        displaced::reset_to_new(host, &model, nic, &touched.displaced).map_err(|error| error.to_string())?;
+    let beside = Beside { host, model: &model, nic, effect: armed.effect() };
+    let lost = beside.reset_to_new(&touched.displaced).map_err(|error| error.to_string())?;
     displaced::replay(host, &mut model, (nic, found), &lost, &armed).map_err(|error| error.to_string())?;
     Ok(())
 }
@@ -478,17 +489,19 @@ fn displaced_values(
     if let (Some(held), true) = (&touched.held, is_original) {
         return Ok(Some(displaced::overlaid(&touched.displaced, held)));
     }
+    let effect = journal.history().effect(|other| other.seq == touched.seq);
+    let beside = Beside { host, model, nic, effect: &effect };
     let is_cut_short = !touched.unsettled.is_empty();
     if is_original && is_cut_short {
         return Ok(Some(touched.displaced.clone()));
     }
     if is_original {
-        let values = displaced::reset_to_new(host, model, nic, &touched.displaced)?;
+        let values = beside.reset_to_new(&touched.displaced)?;
         return Ok(is_still_it().then_some(values));
     }
     let mut held = displaced::now(host, model, nic, &touched.displaced)?;
     if is_cut_short {
-        held = displaced::set_by_others(host, &touched.displaced, &held);
+        held = beside.set_by_others(&touched.displaced, &held);
     }
     if let Some(knob) = knob::find(&touched.knob) {
         held = displaced::before_replaced(knob, live, &touched.displaced, held);
@@ -512,7 +525,7 @@ fn displaced_values(
     // An earlier attempt was refused: current values still count, except those of queues it recreated anyway.
     // Values that the transaction itself set are already restored, and not to be set again.
     if let Some(before) = &touched.held {
-        let mut lost = displaced::reset_to_new(host, model, nic, before)?;
+        let mut lost = beside.reset_to_new(before)?;
         lost.retain(|one| own(one).is_none());
         held = displaced::overlaid(&held, &lost);
         // The owner of a value may have gone with the write, such as the thread of a NAPI.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::command::BackCommand;
 use super::environment::Environment;
 use super::record::{Displaced, GroupId, Intent, Outcome, Record};
-use super::recover::History;
+use super::recover::{Effect, History};
 use super::reserve::Reserve;
 use super::storage::{Folder, Lock, Storage};
 use super::store::JournalError;
@@ -20,6 +20,7 @@ use super::store::JournalError;
 pub struct Armed {
     seq: u64,
     group: Option<GroupId>,
+    effect: Effect,
 }
 
 impl Armed {
@@ -32,6 +33,10 @@ impl Armed {
     /// it writes.
     pub fn group(&self) -> Option<GroupId> {
         self.group
+    }
+
+    pub(crate) fn effect(&self) -> &Effect {
+        &self.effect
     }
 }
 
@@ -78,12 +83,14 @@ impl Journal {
     /// After an error nothing may be written.
     pub fn arm(&mut self, intent: Intent) -> Result<Armed, JournalError> {
         let (seq, group) = (self.history.last_seq() + 1, intent.group);
+        let (knob, target, object) = (intent.knob.clone(), intent.target.clone(), intent.object());
         let record = Record::Intent(Intent { seq, ..intent });
         self.room.count(&record);
         self.set_aside(record.to_line().len() as u64)?;
         self.append(record)?;
         self.sync()?;
-        Ok(Armed { seq, group })
+        let effect = self.history.effect(|touched| touched.is_of(&knob, &target, &object));
+        Ok(Armed { seq, group, effect })
     }
 
     /// Reserves the space that undo needs, and `bytes` more.
@@ -97,7 +104,10 @@ impl Journal {
     /// nothing, so a full disk cannot prevent it.
     pub fn arm_restore(&self, seq: u64) -> Option<Armed> {
         self.history.records.iter().find_map(|record| match record {
-            Record::Intent(intent) if intent.seq == seq => Some(Armed { seq, group: intent.group }),
+            Record::Intent(intent) if intent.seq == seq => {
+                let effect = self.history.effect(|touched| touched.seq == seq);
+                Some(Armed { seq, group: intent.group, effect })
+            }
             _ => None,
         })
     }

@@ -58,6 +58,16 @@ pub struct Touched {
     pub outcome: Option<Outcome>,
 }
 
+/// What the writes of a transaction to one target may have given to others, and since when.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Effect {
+    pub(crate) knob: String,
+    /// Every value that was found, written or asked for.
+    pub(crate) values: Vec<String>,
+    /// Nanoseconds since boot at which the transaction began.
+    pub(crate) began: Option<u64>,
+}
+
 impl Touched {
     /// The target of its first intent.
     pub(crate) fn new(intent: &Intent) -> Self {
@@ -208,6 +218,22 @@ impl History {
             Record::Environment(around) => Some(around),
             _ => None,
         })
+    }
+
+    /// When it began; `None` in files of earlier versions.
+    pub fn began(&self) -> Option<u64> {
+        self.begin().and_then(|begin| begin.began)
+    }
+
+    /// What the writes to one target may have done: none, if there was no write.
+    pub(crate) fn effect(&self, is_it: impl Fn(&Touched) -> bool) -> Effect {
+        let touched = self.touched().into_iter().find(|touched| is_it(touched));
+        let of = |Touched { knob, ours, unsettled, .. }: Touched| Effect {
+            knob,
+            values: [ours, unsettled].concat(),
+            began: self.began(),
+        };
+        touched.map(of).unwrap_or_default()
     }
 
     /// The targets in the order of first touch.

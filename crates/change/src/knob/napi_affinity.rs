@@ -1,7 +1,8 @@
 //! `napi_affinity`: the CPUs that the kernel thread of a NAPI may run on.
 
 use super::affinity::{ALL, move_thread, thread_cpus};
-use super::priority::napi_thread;
+use super::napi_threads::is_default;
+use super::priority::{napi_thread, napi_thread_began};
 use super::{Knob, Result, Site, queue_napi};
 use crate::journal::Armed;
 use rxlab_base::units::CpuMask;
@@ -53,15 +54,21 @@ impl Knob for NapiAffinity {
         value.parse().ok()
     }
 
-    // That of a new thread, unless the kernel keeps its threads from some CPUs (nohz_full).
-    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
-        value == ALL
+    fn is_fresh(&self, host: &dyn Host, value: &str) -> bool {
+        let online =
+            host.read_text("sys/devices/system/cpu/online").ok().and_then(|text| text.trim().parse().ok());
+        online.is_some_and(|online| is_default(host, &online, value).unwrap_or(false))
+    }
+
+    fn began_ns(&self, site: Site<'_>) -> Option<u64> {
+        napi_thread_began(site)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::NapiAffinity;
+    use crate::knob::Knob;
     use crate::knob::testbed::{check, read, refusal, write};
     use rxlab_base::parse::{attribute, one_message};
     use rxlab_sys::{Host, RecordedHost};
@@ -87,5 +94,14 @@ mod tests {
         assert!(refusal(&NapiAffinity, &host, queue, "").contains("expected a list of CPUs"));
         host.write("proc/500/comm", b"web\n").expect("written");
         assert!(read(&NapiAffinity, &host, queue).is_err(), "a process of that number");
+    }
+
+    #[test]
+    fn a_new_thread_keeps_off_tickless_cpus() {
+        let host = RecordedHost::new().with("sys/devices/system/cpu/online", "0-6\n");
+        let fresh = |host: &RecordedHost| ["all", "0-1", "4-5"].map(|cpus| NapiAffinity.is_fresh(host, cpus));
+        assert_eq!(fresh(&host), [true, false, false]);
+        let tickless = host.with("sys/devices/system/cpu/nohz_full", "2-6\n");
+        assert_eq!(fresh(&tickless), [false, true, false]);
     }
 }

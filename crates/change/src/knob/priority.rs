@@ -82,6 +82,13 @@ pub(crate) fn napi_thread(site: Site<'_>) -> Result<u32> {
     Ok(pid)
 }
 
+/// When the thread that polls the queue of a site began: see [`Knob::began_ns`].
+pub(super) fn napi_thread_began(site: Site<'_>) -> Option<u64> {
+    let pid = napi_thread(site).ok()?;
+    let stat = site.host.read_text(&format!("proc/{pid}/stat")).ok()?;
+    site.began_ns(pid, &stat).ok()
+}
+
 /// True if this is a kernel thread with such a name: any process can take any name. An error if that cannot be read.
 pub(super) fn is_kernel_thread(site: Site<'_>, pid: u32, named: impl Fn(&str) -> bool) -> Result<bool> {
     is_thread_of(site, pid, KTHREADD, named)
@@ -168,6 +175,10 @@ impl Knob for Priority {
 
     fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
         self.of == Of::Napi && text::parse(value) == Some(NEW)
+    }
+
+    fn began_ns(&self, site: Site<'_>) -> Option<u64> {
+        (self.of == Of::Napi).then(|| napi_thread_began(site)).flatten()
     }
 
     // Cut short is a write of ours that is unsettled, or that of the original, the first of ours, by an undo: each from one of ours

@@ -256,6 +256,39 @@ fn a_default_that_another_program_has_given_a_thread_stays() {
     assert_eq!(bench.read("napi_priority srv0/rx-0 = other"), "fifo:10 nice:-5");
 }
 
+/// Undo took it for reset by the kernel, because another transaction had changed the number of queues, whose undo came first.
+#[test]
+fn a_default_that_another_program_has_given_an_old_thread_stays() {
+    let Some((_range, bench)) = with_napis() else { return };
+    bench.host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    let all = bench.model().online();
+    let move_to = |cpus: CpuMask| {
+        let pid = thread_of(&bench, 0);
+        bench.host.act(&Action::ThreadCpus { pid, tid: pid, cpus }).expect("allowed");
+    };
+    move_to("0".parse().expect("a list"));
+    // Another clock tick than that in which the thread began.
+    std::thread::sleep(Duration::from_millis(50));
+    let settings = ["channels srv0 = rx 1 tx 1", "napi_affinity srv0/rx-0 = 1"];
+    let ids = settings.map(|text| {
+        let transaction = bench.transaction();
+        let id = transaction.id().to_owned();
+        let applied =
+            transaction.apply(&bench.host, &bench.model(), &[setting(text)], &AtomicBool::new(false));
+        applied.expect("set");
+        id
+    });
+    move_to(all);
+    let store = Store::new(Disk::new(bench.state.path()));
+    let undo = |id: &str| {
+        let open = Transaction::resume(&store, id, Duration::ZERO).expect("open");
+        open.undo(&bench.host, &bench.model()).outcomes.pop().expect("one value").outcome
+    };
+    let drift = Outcome::Drift { live: "all".to_owned(), fresh: true };
+    assert_eq!([&ids[1], &ids[0], &ids[1]].map(|id| undo(id)), [drift.clone(), Outcome::Restored, drift]);
+    assert_eq!(bench.read(settings[1]), "all");
+}
+
 /// A change of the nice value and its undo once reset the slice.
 #[test]
 fn the_slice_of_a_thread_stays() {

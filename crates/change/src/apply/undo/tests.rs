@@ -129,7 +129,7 @@ fn processes_that_began_with_our_value_are_named() {
     let failing = host.with_failure("proc/821/stat", Cause::Errno(5));
     let undo = undone(&store, &id, &failing, &model());
     assert!(
-        matches!(&outcomes(&undo)[..], [Outcome::Failed { why }] if why.starts_with("the processes that it has started"))
+        matches!(&outcomes(&undo)[..], [Outcome::Failed { why }] if why.starts_with("it is back to 0-1, but the processes that it has started"))
     );
     assert!(!undo.closed);
 }
@@ -275,7 +275,8 @@ fn foreign_rules_are_not_thrown_away() {
     let undo = undone(&store, &id, &host, &model());
     let why = "ntuple eth0: undo could not restore a flow rule that eth0 has and would lose: remove first, as with \
                `ntuple_rule eth0/rule-9 = none`";
-    assert_eq!(outcomes(&undo), [Outcome::Failed { why: why.into() }]);
+    let or_lose = format!("{why}, or lose them with `rxlab undo --force`");
+    assert_eq!(outcomes(&undo), [Outcome::Failed { why: or_lose }]);
     assert!(!undo.closed && !undo.is_clean());
     let knob = crate::knob::find("ntuple").expect("a knob");
     let target = "eth0".parse().expect("a target");
@@ -288,4 +289,8 @@ fn foreign_rules_are_not_thrown_away() {
     let undo = undone(&store, &id, &host, &model());
     assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
     assert_eq!(knob.read(knob.site(&host, &model(), &target)).as_deref(), Ok("off"));
+    let id = set(&store, &with_rules(false, &[7]), &["ntuple eth0 = on"]);
+    let host = with_rules(true, &[7, 9]);
+    let forced = resume(&store, &id).undo_with(&host, &model(), UndoOptions { force: true });
+    assert_eq!((outcomes(&forced), forced.closed), (vec![Outcome::Restored], true));
 }
