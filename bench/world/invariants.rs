@@ -107,10 +107,9 @@ impl State {
             let device = self.is_fresh(slot, was, history.began());
             for one in written_with {
                 // CPUs that a driver chose for a new interrupt or a new transmit queue look the same as those that others set, as do
-                // the polls that a new NAPI has from its interface. What a new thread has is known.
-                let is_of_thread = matches!(slot, Slot::NapiCpus(..) | Slot::NapiPriority(..));
+                // the polls that a new NAPI has from its interface. An old thread was not made again.
                 let is_chosen = matches!(slot, Slot::Irq(..) | Slot::Xps(..) | Slot::Rss(_))
-                    || slot.is_of_napi() && !is_of_thread;
+                    || slot.is_of_napi() && !self.has_old_thread(slot, history.began());
                 // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
                 let list = || one.value.parse::<CpuMask>().unwrap_or_default();
                 let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();
@@ -149,9 +148,7 @@ impl State {
     /// True if a value is that of a new queue on a device whose queues were recreated, or of a thread that may have been made since
     /// a transaction began.
     fn is_fresh(&self, slot: Slot, value: u64, began: Option<u64>) -> bool {
-        let is_of_thread = matches!(slot, Slot::NapiCpus(..) | Slot::NapiPriority(..));
-        let thread = self.machine.thread_began(slot).filter(|_| is_of_thread);
-        if thread.zip(began).is_some_and(|(tick, began)| (tick + 1) * TICK_NS < began) {
+        if self.has_old_thread(slot, began) {
             return false;
         }
         let device = match slot.home() {
@@ -160,6 +157,13 @@ impl State {
         };
         self.machine.device(device).made_again
             && value == self.machine.foreign(slot, super::schedule::Foreign::Fresh)
+    }
+
+    /// True for a value of a thread that is older than a transaction.
+    fn has_old_thread(&self, slot: Slot, began: Option<u64>) -> bool {
+        let is_of_thread = matches!(slot, Slot::NapiCpus(..) | Slot::NapiPriority(..));
+        let thread = self.machine.thread_began(slot).filter(|_| is_of_thread);
+        thread.zip(began).is_some_and(|(tick, began)| (tick + 1) * TICK_NS < began)
     }
 
     /// True if a list of CPUs is an original that was written back while some of them were offline. A command

@@ -26,7 +26,7 @@ pub struct Args {
     /// Only the newest transaction
     #[arg(long, conflicts_with = "id")]
     last: bool,
-    /// Also overwrite values that another program has changed since, and lose the flow rules that it has added
+    /// Also overwrite values that another program has changed since, and lose the flow rules and RSS contexts that it has added
     #[arg(long)]
     force: bool,
     /// Give the transaction up: leave its values as they are, and skip it from now on

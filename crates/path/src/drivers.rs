@@ -74,6 +74,8 @@ pub struct Driver {
     pub lists_arfs: bool,
     /// Changes that delete the flow rules which users have made.
     pub deletes_rules: RuleLoss,
+    /// True if another size of rings resets the RSS table and its key.
+    pub rings_reset_rss: bool,
     /// A change of the number of queues.
     pub channels: Channels,
     /// Interrupt moderation.
@@ -280,6 +282,7 @@ const UNKNOWN: Driver = Driver {
     has_atr: false,
     lists_arfs: false,
     deletes_rules: KEEPS_RULES,
+    rings_reset_rss: false,
     channels: Channels { are_fixed: false, keep_link: false, xdp: XdpQueues::Free },
     moderation: Moderation {
         adaptive_usecs: &[],

@@ -70,7 +70,7 @@ pub struct Tunable {
     /// Knobs of single queues whose values a write replaces on purpose by its own, which has the same form. Undo sets them
     /// again, applying does not.
     pub replaces: Names,
-    /// True if kernel and drivers set no value but that of a new queue, interface or thread: any other one is a user's.
+    /// True if kernel and drivers set no value but that of a new queue or interface: any other one is a user's.
     pub users_only: bool,
     /// Effect on a model; `None` if policies neither set the knob nor read what it changes.
     pub(super) simulation: Option<Simulation>,
@@ -187,12 +187,13 @@ const INTERRUPTS: Names = &["irq_affinity", "xps_cpus", "xps_rxqs"];
 /// allocate interrupts, NAPIs and moderation of single queues again. New interrupts are not on irqbalance's list.
 const QUEUES: Names = &["irqbalance", "queue_adaptive_rx", "queue_rx_usecs", "queue_rx_frames", "rps", "rfs"];
 
-/// How RSS spreads, which some drivers choose again with their queues, also with the same number of them (`iavf_init_rss`, after
-/// `iavf_set_ringparam`).
+/// How RSS spreads, which drivers choose again for other queues, and some for rings
+/// ([`drivers::Driver::rings_reset_rss`]).
 const SPREADING: Names = &["rss_key", "rss"];
 
 /// A device that stops, or closes and opens its queues.
-const REOPENED: &[Names] = &[NAPIS, INTERRUPTS, SPREADING];
+const REOPENED: &[Names] = &[NAPIS, INTERRUPTS];
+const OTHER_RINGS: &[Names] = &[NAPIS, INTERRUPTS, SPREADING];
 
 const RSS: &str = "an RSS table is not a single value; set it with `ethtool -X`";
 const RULE: &str = "a flow rule is not a single value; set it with `ethtool -N`";
@@ -217,8 +218,8 @@ const CHANNEL_WORDS: &[(&str, &str)] = &[("rx", "RX"), ("tx", "TX"), ("combined"
 /// packets (the global flow table before those of the queues); the whole machine; and last the processes.
 pub const TUNABLES: [Tunable; 64] = [
     row("irqbalance", Safe, High, Irqbalance).simulated(simulation::irqbalance),
-    row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")).discarding(REOPENED),
-    row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")).discarding(REOPENED),
+    row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")).discarding(OTHER_RINGS),
+    row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")).discarding(OTHER_RINGS),
     row("channels", LinkReset, Low, Words(CHANNELS, CHANNEL_WORDS))
         .discarding(&[NAPIS, INTERRUPTS, SPREADING, QUEUES])
         .simulated(simulation::channels),
@@ -307,8 +308,8 @@ pub const TUNABLES: [Tunable; 64] = [
     .simulated(simulation::clocksource),
     row("affinity", Safe, High, Other("/proc/PID/task/TID/status, CGROUP/cpuset.cpus", PROCESS)),
     row("ksoftirqd_priority", Safe, High, Other("/proc/PID/stat", THREAD)),
-    row("napi_affinity", Safe, High, Other("/proc/PID/status", THREAD_CPUS)).of_users_only(),
-    row("napi_priority", Safe, High, Other("/proc/PID/stat", THREAD)).of_users_only(),
+    row("napi_affinity", Safe, High, Other("/proc/PID/status", THREAD_CPUS)),
+    row("napi_priority", Safe, High, Other("/proc/PID/stat", THREAD)),
 ];
 
 /// The row of a knob; `None` if there is no such knob.

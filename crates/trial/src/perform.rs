@@ -441,7 +441,7 @@ fn factor<Record>(
         seen: None,
         continues: None,
     };
-    let transaction = Transaction::begin(setup.store, info)?;
+    let transaction = Transaction::begin_at(setup.store, info, setup.host.now_ns())?;
     let guard = match (setup.guard)(transaction.id()) {
         Ok(guard) => guard,
         Err(error) => {

@@ -30,7 +30,12 @@ pub(super) fn displaced(
     if let Some(unread) = target.nic().and_then(|nic| unread(site, nic)) {
         return Err(unread.into());
     }
+    let keeps_rss =
+        target.nic().and_then(|nic| model.nic(nic)).is_none_or(|nic| !nic.driver_facts().rings_reset_rss);
     for name in knob.discards().iter().chain(knob.replaces()) {
+        if keeps_rss && ["ring_rx", "ring_tx"].contains(&knob.name()) && ["rss", "rss_key"].contains(name) {
+            continue;
+        }
         // A test of the rows rejects a name without a knob.
         let Ok(knob) = knob_of(name) else { continue };
         let mut targets = knob.targets(model);
@@ -110,11 +115,10 @@ pub(super) fn before_replaced(
     there.into_iter().map(was).collect()
 }
 
-/// True if others have set `live` since a value was `was`. A write gives its own value to those that it replaces; of some knobs,
-/// kernel and drivers give only the value of a new queue, interface or thread.
+/// True if others have set `live` since a value was `was`. A thread that is older than the transaction was not made again; a write
+/// gives its own value to those that it replaces; of some knobs, kernel and drivers give only the value of a new queue or interface.
 fn is_of_others(knob: &dyn Knob, site: Site<'_>, effect: &Effect, was: &String, live: &str) -> bool {
-    let is_of_users = tunable(knob.name()).is_some_and(|row| row.users_only);
-    if is_of_users && is_as_old(knob, site, effect.began) {
+    if is_as_old(knob, site, effect.began) {
         return !knob.same(was, live);
     }
     if knob.left_by(&[], std::slice::from_ref(was), live) {
@@ -124,7 +128,7 @@ fn is_of_others(knob: &dyn Knob, site: Site<'_>, effect: &Effect, was: &String, 
     if is_replaced {
         return !effect.values.iter().any(|given| knob.same(given, live));
     }
-    is_of_users && !knob.is_fresh(site.host, live)
+    tunable(knob.name()).is_some_and(|row| row.users_only) && !knob.is_fresh(site.host, live)
 }
 
 /// The interface with the values that a write may have reset, and what the write did.
@@ -549,7 +553,7 @@ mod tests {
             let beside = Beside { host, model: &model, nic: &nic, effect: &effect(knob) };
             !beside.set_by_others(&[before], &[live]).is_empty()
         };
-        for (tick, cpus, expected) in [(5, "2", true), (5, "0-6", true), (99, "0-6", false), (99, "2", true)]
+        for (tick, cpus, expected) in [(5, "2", true), (5, "0-6", true), (99, "0-6", false), (99, "2", false)]
         {
             let live = if cpus == "2" { cpus } else { "all" };
             let (before, live) = (of_queue("napi_affinity", "1"), of_queue("napi_affinity", live));

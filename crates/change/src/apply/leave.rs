@@ -2,10 +2,10 @@
 //! transaction itself had set.
 
 use super::Transaction;
-use super::locate::{object_of, was_made_again};
+use super::locate::{is_as_old, object_of, was_made_again};
 use super::undo::has_part_of_ours;
 use crate::journal::{JournalError, Outcome};
-use crate::knob;
+use crate::knob::{self, Knob};
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
 use rxlab_sys::Host;
@@ -39,9 +39,13 @@ impl Transaction {
         {
             return Ok(());
         }
-        let is_fresh = knob::find(knob).is_some_and(|knob| knob.is_fresh(host, live));
+        let is_new = |knob: &dyn Knob| {
+            knob.is_fresh(host, live)
+                && !is_as_old(knob, knob.site(host, model, target), self.journal.history().began())
+        };
+        let is_fresh = knob::find(knob).is_some_and(is_new);
         // Undo restores values that the kernel reset with the queue.
-        if is_fresh && was_made_again((host, model), &touched, target, self.journal.history()) {
+        if is_fresh && was_made_again(host, &touched, target, self.journal.history()) {
             return Ok(());
         }
         let left = Outcome::Drift { live: live.to_owned(), fresh: is_fresh };

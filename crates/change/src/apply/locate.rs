@@ -429,19 +429,10 @@ pub(super) fn is_as_old(knob: &dyn Knob, site: Site<'_>, began: Option<u64>) -> 
 /// True if the owner of a value was recreated since its last intent, so that the kernel or driver has
 /// reset it: another interface or queue took its place, or the queue counts of `then` and `now` differ. What undo itself may have
 /// recreated shows nothing: it sets again what it finds there.
-pub(super) fn was_made_again(
-    (host, model): (&dyn Host, &Model),
-    touched: &Touched,
-    target: &Target,
-    history: &History,
-) -> bool {
+pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target, history: &History) -> bool {
     let (Some(then), Some(now)) = (touched.ids, ids_of(host, target)) else { return false };
     if then.interface != now.interface {
         return true;
-    }
-    let is_old = |knob: &dyn Knob| is_as_old(knob, knob.site(host, model, target), history.began());
-    if knob::find(&touched.knob).is_some_and(is_old) {
-        return false;
     }
     if history.touched().iter().any(|other| may_have_remade(other, touched)) {
         return false;

@@ -10,7 +10,7 @@ use super::caught::caught;
 use super::commands::{self, CommandUndo};
 use super::displaced::{self, Beside};
 use super::locate::{
-    Place, has_queue, is_of_namespace, is_of_queue, locate, object_id, object_now, was_made_again,
+    Place, has_queue, is_as_old, is_of_namespace, is_of_queue, locate, object_id, object_now, was_made_again,
 };
 use super::search::Search;
 use super::set::{self, Known, Unset};
@@ -53,7 +53,8 @@ impl Undo {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UndoOptions {
-    /// Overwrite values set by another program with the original, and let drivers delete the flow rules that others have added.
+    /// Overwrite values set by another program with the original, and let drivers delete the flow rules and RSS contexts that others
+    /// have added.
     pub force: bool,
 }
 
@@ -290,8 +291,9 @@ fn put_back_own(
             };
             return put_back_parts(knob, site, touched, &armed, is_still_it);
         }
-        let fresh = knob.is_fresh(host, &live);
-        if !(fresh && was_made_again((host, model), touched, target, journal.history())) {
+        let is_old = is_as_old(knob, knob.site(host, model, target), journal.history().began());
+        let fresh = knob.is_fresh(host, &live) && !is_old;
+        if !(fresh && was_made_again(host, touched, target, journal.history())) {
             return match replay_lost(journal, host, model, touched, target, found) {
                 Ok(()) => Outcome::Drift { live, fresh },
                 Err(why) => failed(why),
@@ -299,14 +301,16 @@ fn put_back_own(
         }
     }
     if !is_original
-        && !options.force
         && let Err(error) =
             knob.check_restore(knob.site(host, model, target), &touched.original, &touched.displaced)
     {
-        return failed(match error {
-            KnobError::UnrestorableValue { .. } => format!("{error}, or lose them with `rxlab undo --force`"),
-            error => error.to_string(),
-        });
+        match error {
+            KnobError::UnrestorableValue { .. } if options.force => {}
+            KnobError::UnrestorableValue { .. } => {
+                return failed(format!("{error}, or lose them with `rxlab undo --force {}`", journal.id()));
+            }
+            error => return failed(error.to_string()),
+        }
     }
     let Some(armed) = journal.arm_restore(touched.seq) else {
         return failed("its intent is not in the journal".to_owned());

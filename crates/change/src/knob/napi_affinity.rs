@@ -1,7 +1,6 @@
 //! `napi_affinity`: the CPUs that the kernel thread of a NAPI may run on.
 
 use super::affinity::{ALL, move_thread, thread_cpus};
-use super::napi_threads::is_default;
 use super::priority::{napi_thread, napi_thread_began};
 use super::{Knob, Result, Site, queue_napi};
 use crate::journal::Armed;
@@ -54,10 +53,16 @@ impl Knob for NapiAffinity {
         value.parse().ok()
     }
 
+    // A new thread keeps off some CPUs (`HK_TYPE_KTHREAD` of kernel/sched/isolation.c): those of `nohz_full`, but before Linux 6.13
+    // not those of `isolcpus=nohz`; later isolated ones too.
     fn is_fresh(&self, host: &dyn Host, value: &str) -> bool {
-        let online =
-            host.read_text("sys/devices/system/cpu/online").ok().and_then(|text| text.trim().parse().ok());
-        online.is_some_and(|online| is_default(host, &online, value).unwrap_or(false))
+        let list = |name: &str| -> Option<CpuMask> {
+            host.read_text(&format!("sys/devices/system/cpu/{name}")).ok()?.trim().parse().ok()
+        };
+        let [tickless, isolated] = ["nohz_full", "isolated"].map(|name| list(name).unwrap_or_default());
+        let defaults = [&tickless, &tickless.union(&isolated)]
+            .map(|left_out| list("online").map(|online| online.difference(left_out).to_string()));
+        value == ALL || defaults.iter().flatten().any(|default| default == value)
     }
 
     fn began_ns(&self, site: Site<'_>) -> Option<u64> {
@@ -97,11 +102,15 @@ mod tests {
     }
 
     #[test]
-    fn a_new_thread_keeps_off_tickless_cpus() {
-        let host = RecordedHost::new().with("sys/devices/system/cpu/online", "0-6\n");
-        let fresh = |host: &RecordedHost| ["all", "0-1", "4-5"].map(|cpus| NapiAffinity.is_fresh(host, cpus));
-        assert_eq!(fresh(&host), [true, false, false]);
-        let tickless = host.with("sys/devices/system/cpu/nohz_full", "2-6\n");
-        assert_eq!(fresh(&tickless), [false, true, false]);
+    fn a_new_thread_keeps_off_some_cpus() {
+        let with =
+            |name: &str, host: RecordedHost| host.with(&format!("sys/devices/system/cpu/{name}"), "2-6\n");
+        let host = || RecordedHost::new().with("sys/devices/system/cpu/online", "0-6\n");
+        let fresh = |host: RecordedHost| ["all", "0-1", "4-5"].map(|cpus| NapiAffinity.is_fresh(&host, cpus));
+        assert_eq!(fresh(host()), [true, false, false]);
+        assert_eq!(
+            [fresh(with("nohz_full", host())), fresh(with("isolated", host()))],
+            [[true, true, false]; 2]
+        );
     }
 }

@@ -8,7 +8,7 @@ use super::{KnobError, Result, Site};
 use rxlab_base::parse::{self, NetdevNapi, ThreadAttributes};
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::Nic;
-use rxlab_sys::{Cause, Host, HostError, INITIAL_USER_NAMESPACE, Query};
+use rxlab_sys::{Cause, HostError, INITIAL_USER_NAMESPACE, Query};
 
 /// What a new thread has from the one that creates all threads of the kernel, and what no knob sets.
 struct Inherited {
@@ -146,9 +146,7 @@ fn is_of(site: Site<'_>, nic: &Nic, listed: Option<&[NetdevNapi]>, pid: u32, nam
 /// What a thread has that a new one has not, and that is set again only for a receive queue.
 fn lost(site: Site<'_>, pid: u32) -> Result<Option<&'static str>> {
     let Some(cpus) = thread_cpus(site, pid, pid)? else { return Err(ended(site, pid)) };
-    let is_default =
-        is_default(site.host, &site.model.online(), &cpus).map_err(|error| site.unreadable(&error))?;
-    if !is_default {
+    if !is_default(site, &cpus)? {
         return Ok(Some("CPUs"));
     }
     let path = format!("proc/{pid}/stat");
@@ -158,15 +156,20 @@ fn lost(site: Site<'_>, pid: u32) -> Result<Option<&'static str>> {
 }
 
 /// True if a new thread may run on these CPUs: all but those of `nohz_full` (`HK_TYPE_KTHREAD` of kernel/sched/isolation.c).
-pub(super) fn is_default(host: &dyn Host, online: &CpuMask, cpus: &str) -> Result<bool, HostError> {
-    let left_out = match host.read_text("sys/devices/system/cpu/nohz_full") {
+fn is_default(site: Site<'_>, cpus: &str) -> Result<bool> {
+    let left_out = match site.host.read_text("sys/devices/system/cpu/nohz_full") {
         // `(null)` without any.
         Ok(text) => text.trim().parse().unwrap_or_default(),
         Err(error) if error.cause == Cause::Missing => CpuMask::default(),
-        Err(error) => return Err(error),
+        Err(error) => return Err(site.unreadable(&error)),
     };
+    let online = site.model.online();
     let usual = online.difference(&left_out);
-    let allowed = if cpus == ALL { online.clone() } else { cpus.parse().unwrap_or_default() };
+    let allowed = match cpus.parse::<CpuMask>() {
+        Ok(cpus) => cpus,
+        Err(_) if cpus == ALL => online.clone(),
+        Err(error) => return Err(KnobError::broken("proc/PID/status", error, "a list of CPUs")),
+    };
     // Those that are offline do not matter.
     Ok(usual.difference(&allowed).is_empty() && online.intersection(&allowed).difference(&usual).is_empty())
 }

@@ -112,6 +112,15 @@ pub(super) fn is_thread_of(
     Ok(read("stat")?.is_some_and(|stat| parse::parent(&stat) == Ok(parent)))
 }
 
+/// The nice value of a new thread of the kernel, which is that of their parent: the kernel resets their policy, not this
+/// (`kthread` of kernel/kthread.c).
+fn inherited_nice(host: &dyn Host) -> i32 {
+    let read = |file: &str| host.read_text(&format!("proc/{KTHREADD}/{file}")).ok();
+    let is_it = read("comm").is_some_and(|name| parse::thread_name(&name) == "kthreadd");
+    let stat = read("stat").filter(|_| is_it);
+    stat.and_then(|stat| parse::scheduling(&stat).ok()).map_or(NEW.nice, |parent| parent.nice)
+}
+
 fn ksoftirqd(site: Site<'_>, cpu: CpuId) -> Result<Option<u32>> {
     let name = format!("ksoftirqd/{cpu}");
     let all = site.host.list("proc").map_err(|error| site.unreadable(&error))?;
@@ -173,8 +182,9 @@ impl Knob for Priority {
         self.of == Of::Napi
     }
 
-    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
-        self.of == Of::Napi && text::parse(value) == Some(NEW)
+    fn is_fresh(&self, host: &dyn Host, value: &str) -> bool {
+        let is_new = |now| [NEW, Scheduling { nice: inherited_nice(host), ..NEW }].contains(&now);
+        self.of == Of::Napi && text::parse(value).is_some_and(is_new)
     }
 
     fn began_ns(&self, site: Site<'_>) -> Option<u64> {

@@ -167,7 +167,7 @@ impl<E> Restorer<'_, E> {
             continues: Some(Again { host: self.host, model: self.model, plan: part }),
             ..BeginInfo::new(&self.model.identity)
         };
-        let transaction = match Transaction::begin(self.store, info) {
+        let transaction = match Transaction::begin_at(self.store, info, self.host.now_ns()) {
             Ok(transaction) => transaction,
             Err(error) => return error.into(),
         };

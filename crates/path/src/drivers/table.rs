@@ -443,10 +443,11 @@ pub static DRIVERS: &[Driver] = &[
         ],
         statistics: &[I40E],
         statistics_example: &[("rx-0.packets", PACKETS), ("rx-0.bytes", BYTES)],
+        rings_reset_rss: true,
         moderation: SPACED,
         sources: &[
-            "ethernet/intel/iavf/iavf_main.c: iavf_request_traffic_irqs",
-            "ethernet/intel/iavf/iavf_ethtool.c: iavf_gstrings_queue_stats, iavf_set_coalesce",
+            "ethernet/intel/iavf/iavf_main.c: iavf_request_traffic_irqs, iavf_reset_task, iavf_init_rss",
+            "ethernet/intel/iavf/iavf_ethtool.c: iavf_gstrings_queue_stats, iavf_set_coalesce, iavf_set_ringparam",
         ],
         ..UNKNOWN
     },

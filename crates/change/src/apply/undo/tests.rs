@@ -275,7 +275,7 @@ fn foreign_rules_are_not_thrown_away() {
     let undo = undone(&store, &id, &host, &model());
     let why = "ntuple eth0: undo could not restore a flow rule that eth0 has and would lose: remove first, as with \
                `ntuple_rule eth0/rule-9 = none`";
-    let or_lose = format!("{why}, or lose them with `rxlab undo --force`");
+    let or_lose = format!("{why}, or lose them with `rxlab undo --force {id}`");
     assert_eq!(outcomes(&undo), [Outcome::Failed { why: or_lose }]);
     assert!(!undo.closed && !undo.is_clean());
     let knob = crate::knob::find("ntuple").expect("a knob");
