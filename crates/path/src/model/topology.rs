@@ -135,13 +135,15 @@ impl Model {
 
     /// The devices that carry the packets of an interface, through any number of steps: members of a bond, the
     /// parent of a VLAN, the virtual function below a paravirtual device. Without the interface itself. Of the two below
-    /// a `net_failover`, the one in use: the paravirtual one stands by while the other is up.
+    /// a `net_failover`, the one in use: the paravirtual one stands by while the other is up. A virtual function that is down
+    /// carries nothing: the paravirtual device itself receives.
     pub fn carriers(&self, nic: &Nic) -> Vec<&Nic> {
         let (mut found, mut open) = (BTreeSet::new(), vec![nic]);
         while let Some(next) = open.pop() {
             let below = next.stack.lower.iter().chain(&next.stack.physical).filter_map(|name| self.nic(name));
             let below = below.filter(|lower| lower.kind == NicKind::Device && lower.name != nic.name);
-            let below: Vec<&Nic> = below.collect();
+            let stands_in = next.hardware.function == Function::Paravirtual && !next.is_failover();
+            let below: Vec<&Nic> = below.filter(|lower| lower.up || !stands_in).collect();
             let below = if next.is_failover() { in_use(below) } else { below };
             for lower in below {
                 if found.insert(&lower.name) {
@@ -487,6 +489,19 @@ mod tests {
         let nic = Model::new(&Inventory::take(&host, Scope::All)).nics.remove(0);
         assert_eq!(nic.rx.iter().map(|rx| rx.channel_cpu).collect::<Vec<_>>(), [None, Some(CpuId(3))]);
         assert_eq!(nic.hardware.function, Function::Paravirtual);
+    }
+
+    /// Azure takes the virtual function away for maintenance: the packets come through VMBus again.
+    #[test]
+    fn a_virtual_function_that_is_down_carries_nothing() {
+        let carriers = |up: bool| {
+            let mut model = crate::sketch::Sketch::new(2).device("eth0", &[0]).device("vf0", &[1]).build().0;
+            model.nics[0].hardware.function = Function::Paravirtual;
+            model.nics[0].stack.lower = vec![model.nics[1].name.clone()];
+            model.nics[1].up = up;
+            model.carriers(&model.nics[0]).len()
+        };
+        assert_eq!((carriers(true), carriers(false)), (1, 0));
     }
 
     #[test]
