@@ -95,7 +95,7 @@ pub struct RequestedIrq {
     pub actions: Vec<String>,
     /// True if it is an event channel of Xen.
     pub is_of_xen: bool,
-    /// True if its chip cannot send it to other CPUs: `ARMCTRL-level` has no `irq_set_affinity` (drivers/irqchip/irq-bcm2835.c).
+    /// True if its chip cannot send it to other CPUs.
     pub is_fixed: bool,
     /// The PCI function whose vector it is, by its chip: `0000:00:03.0` of `PCI-MSIX-0000:00:03.0`, as since Linux 6.2
     /// (`msi_create_device_irq_domain` in kernel/irq/msi.c).
@@ -113,11 +113,24 @@ pub fn interrupt_actions(text: &str) -> Result<Vec<RequestedIrq>, ParseError> {
             number: irq,
             actions: actions(text).into_iter().map(str::to_owned).collect(),
             is_of_xen: text.trim_start().starts_with("xen-"),
-            is_fixed: text.trim_start().starts_with("ARMCTRL-level"),
+            is_fixed: is_fixed(text),
             function: function(text).map(str::to_owned),
         });
     }
     Ok(irqs)
+}
+
+/// True for chips without `irq_set_affinity` (drivers/irqchip/irq-bcm2835.c, irq-mips-cpu.c, irq-loongson-liointc.c) and for
+/// the per-CPU interrupts of Marvell's MPIC (irq-armada-370-xp.c: `is_percpu_irq`), which mvneta has.
+fn is_fixed(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let chip = words.next();
+    match (chip, words.next().and_then(|word| word.parse::<u32>().ok())) {
+        (Some("ARMCTRL-level" | "LIOINTC"), _) => true,
+        (Some("MIPS"), Some(number)) => number < 8,
+        (Some("MPIC"), Some(number)) => number <= 28,
+        _ => false,
+    }
 }
 
 /// The PCI function in the chip's name, before which an interrupt controller may have put its own: `IR-PCI-MSIX-0000:00:03.0`.
@@ -307,6 +320,25 @@ ERR:          0
         }
         for chip in ["PCI-MSI", "IR-PCI-MSIX", "DMAR-MSI", "GICv3"] {
             assert_eq!(function(chip), None, "{chip}");
+        }
+    }
+
+    #[test]
+    fn interrupts_that_no_cpu_but_their_own_takes() {
+        for (chip, is_fixed) in [
+            ("ARMCTRL-level  65 Level", true),
+            ("MPIC   8 Level", true),
+            ("MPIC  28 Level", true),
+            ("MPIC  29 Level", false),
+            ("MPIC MSI 1048576 Edge", false),
+            ("MIPS   4", true),
+            ("MIPS GIC  10", false),
+            ("LIOINTC  12 Level", true),
+            ("GICv3  27 Level", false),
+        ] {
+            let found =
+                interrupt_actions(&format!("  CPU0 CPU1\n 8: 1 0  {chip}     eth0\n")).expect("valid");
+            assert_eq!(found[0].is_fixed, is_fixed, "{chip}");
         }
     }
 
