@@ -72,7 +72,7 @@ pub(super) fn sharing<'a>(model: &Model, rates: &'a Rates) -> Vec<Sharing<'a>> {
     let shared: Vec<&CpuRates> = rates.cpus.iter().filter(shared).collect();
     let one = |process: &'a ProcessRates| {
         let allowed = process.allowed.known().filter(|allowed| allowed.len() > 1)?;
-        let confined = allowed.intersection(&common).difference(&takes).is_empty();
+        let confined = allowed.intersection(&model.online()).difference(&takes).is_empty();
         let is_on = |cpu: &&&CpuRates| {
             let ran = process.ran_on.known().is_some_and(|ran| ran.contains(cpu.cpu));
             let stays = process.threads == 1 && process.stays_on == Some(cpu.cpu);
@@ -145,8 +145,13 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         ),
         evidence,
         why: why.to_owned(),
-        remedy: "let it run on the other CPUs (taskset, CPUAffinity=, a cpuset), or move the interrupt"
-            .to_owned(),
+        remedy: match process.allowed.known() {
+            Some(allowed) if allowed.difference(&model.set_apart()).is_empty() => {
+                "move the interrupt: the program is pinned to isolated CPUs"
+            }
+            _ => "let it run on the other CPUs (taskset, CPUAffinity=, a cpuset), or move the interrupt",
+        }
+        .to_owned(),
         ..RULE.finding()
     }]
 }
@@ -181,6 +186,15 @@ mod tests {
         assert_eq!(stays(host(0.45, 0.54)).finding(&RULE).severity, Severity::Note);
         let moved = stays(host(0.45, 0.54)).last(|process| process.stays_on = None);
         moved.silent(&RULE, "the scheduler moves it");
+    }
+
+    /// Some of its isolated CPUs take interrupts; those that do not are free for it.
+    #[test]
+    fn a_program_on_isolated_cpus_is_not_sent_away_from_them() {
+        let host = || host(0.45, 0.54).isolate("2-5");
+        host().program("upf", 3.0, "2-5").last(|upf| upf.threads = 12).silent(&RULE, "4-5 take none");
+        let found = host().program("upf", 3.0, "2-3").finding(&RULE);
+        assert_eq!(found.remedy, "move the interrupt: the program is pinned to isolated CPUs");
     }
 
     #[test]
