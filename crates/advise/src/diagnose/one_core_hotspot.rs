@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};
 use super::places::{fits, loaded, spreading, steal};
-use super::{Check, Finding, Rule, Severity, elsewhere};
+use super::{Check, Finding, Rule, Severity, elsewhere, one_outer_flow};
 use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
@@ -441,7 +441,9 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
     let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty());
     let lands = arrival_cpus(queue, model, rates);
     let mut remedy = "let other CPUs process the packets (RPS), near the reader (RFS)".to_owned();
-    if mask.is_none() && may_be_one_flow(rates, nic, queue) {
+    if let Some(why) = one_outer_flow(model, rates, nic).filter(|_| mask.is_none()) {
+        remedy = why;
+    } else if mask.is_none() && may_be_one_flow(rates, nic, queue) {
         remedy = format!("{remedy}; {PARTLY}");
     }
     let why = match mask {

@@ -3,7 +3,7 @@
 
 use super::figures::{Evidence, Subject};
 use super::places::{receive_work, spreading};
-use super::{Check, Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity, one_outer_flow};
 use rxlab_base::number::{count, percent};
 use rxlab_path::evidence::{NOTICEABLE, TRAFFIC, baseline, irq_cpus, may_be_lo, receiving};
 use rxlab_path::model::{Model, Nic, Rates};
@@ -20,7 +20,8 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders \
-             run), the packets there may come from `lo`, or one-core-hotspot already covers the interface",
+             run), the packets there may come from `lo`, they are one flow to the \
+             kernel's hash (tunnel-one-flow), or one-core-hotspot already covers the interface",
     evidence: "the interface's packets/s, time in interrupts and softirq of the interrupt's CPU",
     cause: "One queue has one interrupt, which lands on one CPU.",
     remedy: "RPS, before the traffic grows.",
@@ -36,7 +37,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let load = |cpu| receive_work(rates, base, cpu, packets);
     let cpu = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
     let real = packets >= TRAFFIC && load(cpu) >= NOTICEABLE && !may_be_lo(model, rates, cpu);
-    if model.online().len() < 2 || !off || !real {
+    if model.online().len() < 2 || !off || !real || one_outer_flow(model, rates, nic).is_some() {
         return None;
     }
     Some(Finding {

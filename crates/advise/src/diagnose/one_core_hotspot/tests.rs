@@ -387,6 +387,16 @@ fn one_queue_has_one_thread() {
     assert!(remedy(&[2, 2]).starts_with("more queues"), "{}", remedy(&[2, 2]));
 }
 
+/// A mask on the device was advised for packets that have one hash.
+#[test]
+fn packets_of_one_hash_are_spread_where_they_are_unwrapped() {
+    let host = Sketch::new(4).device("wwan0", &[1]).traffic("wwan0", 6e4).receives(1, 0.9, 1.8e5);
+    let host = host.veth("rmnet0").traffic("rmnet0", 5.9e4);
+    let host = host.edit("rmnet0", |nic| nic.stack.kind = Some("rmnet".to_owned()));
+    let remedy = host.finding(&RULE).remedy;
+    assert!(remedy.ends_with("RPS on rmnet0 spreads the connections inside"), "{remedy}");
+}
+
 /// Field machine mt7996-napi-threads: more queues were advised.
 #[test]
 fn threads_that_share_a_cpu_are_unpinned() {
