@@ -252,6 +252,11 @@ pub fn queue_limit(nic: &Nic) -> Option<QueueLimit> {
     Some(QueueLimit { kind, now: count.now, most, why })
 }
 
+/// True if the interface may get more receive queues, as far as is known.
+pub fn has_more_queues(nic: &Nic) -> bool {
+    fixed(nic).is_none() && queue_limit(nic).is_none_or(|limit| limit.most > limit.now)
+}
+
 /// Receive queues that RSS reaches, if the device may have more: its table names the first ones only. A larger table is that of a
 /// later device of the driver, without this limit.
 pub fn rss_reach(nic: &Nic) -> Option<usize> {

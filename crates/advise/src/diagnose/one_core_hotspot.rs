@@ -9,6 +9,7 @@ use super::{Check, Finding, Rule, Severity, elsewhere, one_outer_flow};
 use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_path::constraints::has_more_queues;
 use rxlab_path::evidence::{
     DROWNING, FULL, ORIGIN, SUBSTANTIAL, TRAFFIC, arrival_cpus, busy, by_threads, candidates, carrier,
     foreign, foreign_nic, irq_cpus, is_counted, is_measured, may_be_lo, of_another_namespace, queue_packets,
@@ -427,10 +428,14 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
                    thread runs, and a thread uses at most one CPU";
         // Steering is not simulated for threads.
         let remedy = match carrier {
-            Some((nic, _)) if nic.rx.len() == 1 => format!(
-                "{} has one queue, so one thread: RPS may hand the rest of its work to other CPUs; try it by hand, its effect on \
-                 threads is not predicted",
-                nic.name
+            Some((nic, _)) if nic.rx.len() == 1 || !has_more_queues(nic) => format!(
+                "{} has {}: RPS may hand the rest of the work to other CPUs; try it by hand, its effect on threads is not \
+                 predicted",
+                nic.name,
+                match nic.rx.len() {
+                    1 => "one queue, so one thread".to_owned(),
+                    most => format!("{most} queues at most, a thread for each"),
+                }
             ),
             _ => "more queues, each with its own thread on its own CPU".to_owned(),
         };

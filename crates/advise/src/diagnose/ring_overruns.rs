@@ -8,7 +8,7 @@ use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text};
 use rxlab_base::parse::ethtool::Count;
-use rxlab_path::constraints::queue_limit;
+use rxlab_path::constraints::has_more_queues;
 use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, nic_irq_cpus, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, NicRates, Rates};
 
@@ -131,7 +131,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }));
     evidence.extend(emptied_by(model, rates, nic));
     let room = room_of(nic);
-    let has_more = queue_limit(nic).is_none_or(|limit| limit.most > limit.now);
+    let has_more = has_more_queues(nic);
     let (why, remedy, plans): (&str, String, &[PlanName]) = if blame == Blame::Cpu {
         let why =
             "the CPU that empties the ring has no time left: a larger ring also fills and only adds delay";
@@ -195,6 +195,12 @@ mod tests {
             .traffic("eth0", 2e5)
             .receives(2, softirq, 2e5)
             .missed("eth0", missed)
+    }
+
+    #[test]
+    fn a_driver_that_cannot_change_its_queues_is_not_asked_to() {
+        let of = |driver: &str| host(0.3, 600.0).driver("eth0", driver).finding(&RULE).remedy;
+        assert!(of("ixgbe").contains("more queues") && !of("fsl_dpaa2_eth").contains("more queues"));
     }
 
     /// The advice of most guides, a larger ring, does not help if the CPU is the limit.

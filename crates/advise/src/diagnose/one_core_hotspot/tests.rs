@@ -385,6 +385,9 @@ fn one_queue_has_one_thread() {
     };
     assert!(remedy(&[2]).starts_with("eth0 has one queue, so one thread: RPS may hand"), "{}", remedy(&[2]));
     assert!(remedy(&[2, 2]).starts_with("more queues"), "{}", remedy(&[2, 2]));
+    let full = Sketch::new(4).device("eth0", &[2, 2]).queues_at_most("eth0", 2).traffic("eth0", 8.5e4);
+    let full = full.receives(2, 0.02, 8.5e4).polls(2, 0.93).finding(&RULE).remedy;
+    assert!(full.starts_with("eth0 has 2 queues at most, a thread for each: RPS may hand"), "{full}");
 }
 
 /// A mask on the device was advised for packets that have one hash.
