@@ -45,6 +45,9 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
 
 /// Plans one interface of `names`, which share out the CPUs.
 fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
+    if ![Variable::Rps, Variable::Rfs].into_iter().any(|variable| draft.wants(variable)) {
+        return;
+    }
     let Some(nic) = draft.model.nic(name) else {
         return draft.leave(format!("no interface {name}"));
     };

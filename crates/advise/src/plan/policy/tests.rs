@@ -609,3 +609,10 @@ fn channels_signal_cpus_that_are_not_kept_clean() {
     assert!(note("receive work on CPU 7, none on CPUs 0-1,3-6"), "{:?}", plan.notes);
     assert!(note("VMBus channels still signal CPU 2"), "{:?}", plan.notes);
 }
+
+#[test]
+fn a_plan_of_interrupts_gives_no_reasons_of_masks() {
+    let (model, rates) = Sketch::new(2).device("eth0", &[0, 1]).traffic("eth0", 5e4).build();
+    let irq = Policy::Spread.plan(&model, &rates, &of_nics(&["eth0"]), Some(&[Variable::Irq]));
+    assert_eq!(irq.reasons, ["irq: nothing to change"]);
+}

@@ -12,7 +12,7 @@ use rxlab_path::evidence::queue_packets;
 use rxlab_path::model::{Nic, RxQueue};
 
 /// Reason for more than one on a CPU.
-const SHARED: &str = "shared: more queues than CPUs";
+const SHARED: &str = "shared: more queues than CPUs left for them";
 
 /// Receive time of the CPUs of a node, on average, up to which its interrupts share them rather than leave the node:
 /// another node costs every packet, a shared CPU nothing while it is not full.

@@ -399,7 +399,7 @@ fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
     assert_eq!(texts(&Policy::NumaLocal.plan(&after, &rates, &options, None).plan), [""; 0]);
     let only_two = Options { isolated: cpus("1-3,5-7"), ..Options::default() };
     let plan = planned(Policy::NumaLocal, &host(1).build(), &only_two).plan;
-    assert!(plan.settings[0].why.ends_with("shared: more queues than CPUs"), "{plan:?}");
+    assert!(plan.settings[0].why.ends_with("shared: more queues than CPUs left for them"), "{plan:?}");
 }
 
 /// The estimate of what they cost changes with them: they went home, out and home again.
