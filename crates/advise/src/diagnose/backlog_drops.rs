@@ -88,6 +88,9 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     };
     let remedy = if by_flow {
         "it protects the other flows; a mask cannot split a flow: give that flow's queue its own CPU"
+    } else if model.online().len() < 2 {
+        "no other CPU can take them: fewer packets, or a machine with more CPUs; a longer net.core.netdev_max_backlog only \
+         covers bursts"
     } else {
         "relieve that CPU; a longer net.core.netdev_max_backlog only covers bursts"
     };
@@ -122,6 +125,13 @@ mod tests {
         assert!(found.seen()[0].starts_with("CPU 2: 812 drops/s and 42,000 packets/s, 98 %"));
         assert!(found.seen()[1].starts_with("CPU 5: 0.4 drops/s"));
         assert_eq!(found.plans, [PlanName::Rps]);
+    }
+
+    #[test]
+    fn a_single_cpu_is_not_told_to_give_work_away() {
+        let one = Sketch::new(1).device("eth0", &[0]).traffic("eth0", 1e5).receives(0, 0.7, 1e5);
+        let found = one.drops(0, 700.0).finding(&RULE);
+        assert!(found.remedy.starts_with("no other CPU can take them"), "{}", found.remedy);
     }
 
     /// Two packets in five seconds were once as critical as a thousand per second.

@@ -4,7 +4,7 @@ use super::figures::{Evidence, Subject};
 use super::places::mean;
 use super::workload::carries_traffic;
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::{count, percent};
+use rxlab_base::number::{count, percent, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::drivers::{Limit, limit};
 use rxlab_path::evidence::{LOST, full_link};
@@ -103,9 +103,9 @@ fn by_time(model: &Model, rates: &Rates) -> Option<Finding> {
     let most = rates.cpus.iter().max_by(|a, b| a.steal.total_cmp(&b.steal))?;
     let seen = Evidence::about(Subject::Machine, |seen| {
         format!(
-            "steal: {} of the time of {} CPUs, {} of CPU {}",
+            "steal: {} of the time of {}, {} of CPU {}",
             seen.percent("steal", taken),
-            seen.count("cpus", rates.cpus.len()),
+            plural(seen.count("cpus", rates.cpus.len()), "CPU"),
             seen.percent("steal_most", most.steal),
             most.cpu
         )
@@ -206,6 +206,9 @@ mod tests {
         let found = host(0.5).finding(&RULE);
         assert_eq!(found.title, "the hypervisor takes 25 % of the time of all CPUs");
         assert_eq!(found.seen(), ["steal: 25 % of the time of 2 CPUs, 50 % of CPU 0"]);
+        let one = Sketch::new(1).device("eth0", &[0]).traffic("eth0", 4e3).receives(0, 0.1, 4e3);
+        let one = one.measured(|rates| rates.cpus[0].steal = 0.5).finding(&RULE);
+        assert_eq!(one.seen(), ["steal: 50 % of the time of 1 CPU, 50 % of CPU 0"]);
         host(0.1).silent(&RULE, "5 %");
         host(0.5).traffic("eth0", 300.0).silent(&RULE, "no traffic");
     }
