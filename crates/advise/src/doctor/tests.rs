@@ -384,3 +384,14 @@ fn json_round_trips() {
             < 1e-9
     );
 }
+
+/// "IRQ pinning: no, nothing to change" was next to a plan that moves interrupts off isolated CPUs.
+#[test]
+fn interrupts_that_leave_isolated_cpus_are_not_said_to_stay() {
+    let host = Sketch::new(8).isolate("4-7").device("eth0", &[4, 5]).traffic("eth0", 1.2e5);
+    let report = diagnosed(host.interrupts("eth0", 9e3).all_receive("4-5", 0.6, 6e4).all_work("4-5", 0.4));
+    assert!(plans(&report).contains(&"isolate.irq"), "{:?}", plans(&report));
+    let knobs = report.regime.expect("there is traffic").knobs;
+    let irqs = knobs.into_iter().find(|worth| worth.knob == Family::IrqPlacement).expect("it is judged");
+    assert_eq!(irqs.why, "nothing more than isolate.irq, which clears isolated CPUs");
+}

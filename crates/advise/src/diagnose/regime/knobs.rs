@@ -71,7 +71,17 @@ pub(super) fn judged(
     let gain = |family| {
         let name = decisions.of_family(findings, &nic.name, family);
         let asks = findings.iter().find(|finding| name.is_some_and(|name| finding.asks(&nic.name, name)));
-        place.gain(family, name.map(|name| (name, decisions.of(&nic.name, name))), asks)
+        let mut gain = place.gain(family, name.map(|name| (name, decisions.of(&nic.name, name))), asks);
+        let isolate = PlanName::IsolateIrqs;
+        let leaves = || findings.iter().any(|finding| finding.asks(&nic.name, isolate));
+        if family == Family::IrqPlacement
+            && !gain.trial
+            && leaves()
+            && decisions.of(&nic.name, isolate).is_offered()
+        {
+            gain.why = format!("nothing more than {isolate}, which clears isolated CPUs");
+        }
+        gain
     };
     let mut gains: Vec<FamilyGain> = Family::ALL.into_iter().map(gain).collect();
     gains.sort_by_key(|gain| (!gain.trial, gain.by_hand, resets_link(nic, gain.knob)));
