@@ -13,6 +13,7 @@ pub use alerts::{Alert, Alerts, Change};
 pub use left_out::CpusLeftOut;
 pub use path::{ReceivePath, busiest_paths};
 pub use queues::{NicQueues, QueuePath};
+pub(crate) use report::place_of;
 pub use report::{CpuUse, DoctorReport, Elsewhere, Load, Since};
 
 use crate::decision::Decisions;

@@ -6,6 +6,7 @@ use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};
 use super::places::{fits, loaded, spreading, steal};
 use super::{Check, Finding, Rule, Severity, elsewhere, one_outer_flow};
+use crate::doctor::place_of;
 use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
@@ -13,7 +14,7 @@ use rxlab_path::constraints::has_more_queues;
 use rxlab_path::evidence::{
     DROWNING, FULL, ORIGIN, SUBSTANTIAL, TRAFFIC, arrival_cpus, busy, by_threads, candidates, carrier,
     foreign, foreign_nic, irq_cpus, is_counted, is_measured, may_be_lo, of_another_namespace, queue_packets,
-    reach_every_cpu, receiving, takes_unknown,
+    reach_every_cpu, received, receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 
@@ -286,9 +287,12 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
             "packets not counted by CPU".to_owned()
         } else {
             let (here, all) = (hot.cpu.packets, share_of(rates, hot.cpu, |c| c.packets));
+            let queues = loaded(model, rates).into_iter().filter(|one| one.cpu == cpu);
+            let taken: f64 = queues.map(|one| one.packets).sum();
             format!(
-                "{} packets/s, {} of all",
+                "{} packets/s{}, {} of all",
                 seen.packets("packets", here),
+                place_of(here, if taken > 0.0 { taken } else { received(model, rates) }),
                 seen.percent("packets_share", all)
             )
         };

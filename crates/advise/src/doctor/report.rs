@@ -111,10 +111,13 @@ impl Load {
     /// `6,239 packets/s`; `in the stack` if it counts far more than the interfaces.
     pub fn packets_in_words(&self) -> Option<String> {
         let packets = self.packets?;
-        let is_more = packets >= (self.received * AGAIN).max(self.received + TRAFFIC);
-        let place = if is_more { " in the stack" } else { "" };
-        Some(format!("{} packets/s{place}", count(packets)))
+        Some(format!("{} packets/s{}", count(packets), place_of(packets, self.received)))
     }
+}
+
+/// ` in the stack` for packets/s of CPUs that are far more than the interfaces receive.
+pub(crate) fn place_of(packets: f64, received: f64) -> &'static str {
+    if packets >= (received * AGAIN).max(received + TRAFFIC) { " in the stack" } else { "" }
 }
 
 /// Use of a CPU, as fractions of wall time.

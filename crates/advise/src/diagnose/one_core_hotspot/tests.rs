@@ -390,6 +390,21 @@ fn one_queue_has_one_thread() {
     assert!(full.starts_with("eth0 has 2 queues at most, a thread for each: RPS may hand"), "{full}");
 }
 
+/// The port of a switch counts its packets again: the figure was twice that of the table of CPUs.
+#[test]
+fn packets_of_the_stack_are_called_so() {
+    let seen = |packets: f64| {
+        let host = Sketch::new(4).device("dsa", &[0]).traffic("dsa", 5.2e4).receives(0, 0.96, packets);
+        host.finding(&RULE).seen()[1].to_owned()
+    };
+    assert!(
+        seen(1.04e5).starts_with("CPU 0: 104,000 packets/s in the stack, 100 % of all"),
+        "{}",
+        seen(1.04e5)
+    );
+    assert!(seen(5.2e4).starts_with("CPU 0: 52,000 packets/s, 100 % of all"), "{}", seen(5.2e4));
+}
+
 /// A mask on the device was advised for packets that have one hash.
 #[test]
 fn packets_of_one_hash_are_spread_where_they_are_unwrapped() {
