@@ -45,12 +45,15 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
 
 /// Plans one interface of `names`, which share out the CPUs.
 fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
-    if ![Variable::Rps, Variable::Rfs].into_iter().any(|variable| draft.wants(variable)) {
-        return;
-    }
     let Some(nic) = draft.model.nic(name) else {
         return draft.leave(format!("no interface {name}"));
     };
+    if ![Variable::Rps, Variable::Rfs].into_iter().any(|variable| draft.wants(variable)) {
+        if nic.kind != NicKind::Device {
+            draft.leave(Variable::Irq.because(format!("{name} has no interrupts of its own")));
+        }
+        return;
+    }
     let nics: Vec<&Nic> = names.iter().filter_map(|name| draft.model.nic(name)).collect();
     let found = of_nic(&draft.model, &draft.rates, nic, &nics, draft.width);
     let asked = |plan: &Plan| plan.settings.iter().all(|planned| draft.wants(variable(planned)));

@@ -615,4 +615,7 @@ fn a_plan_of_interrupts_gives_no_reasons_of_masks() {
     let (model, rates) = Sketch::new(2).device("eth0", &[0, 1]).traffic("eth0", 5e4).build();
     let irq = Policy::Spread.plan(&model, &rates, &of_nics(&["eth0"]), Some(&[Variable::Irq]));
     assert_eq!(irq.reasons, ["irq: nothing to change"]);
+    let (model, rates) = Sketch::new(2).veth("veth0").traffic("veth0", 5e4).build();
+    let none = Policy::Spread.plan(&model, &rates, &of_nics(&["veth0"]), Some(&[Variable::Irq]));
+    assert_eq!(none.reasons, ["irq: veth0 has no interrupts of its own"]);
 }
