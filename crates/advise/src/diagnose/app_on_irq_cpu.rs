@@ -8,7 +8,7 @@ use super::workload::{ROOM, common, interrupt_cpus, landings, named, nic_on, pro
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::percent;
 use rxlab_base::units::CpuMask;
-use rxlab_path::evidence::{FULL, busy, may_be_lo, receive_time};
+use rxlab_path::evidence::{FULL, ORIGIN, brought, busy, may_be_lo, receive_time};
 use rxlab_path::model::{CpuRates, Model, ProcessRates, Rates};
 
 /// Receive time of the CPU from which sharing it slows the program down.
@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "most CPUs handle interrupts (a queue for each), no other CPU has room, the program is pinned to \
              the one CPU (receive-interference), runs at a nice value above 0, is not visible, or the packets there \
-             may come from `lo`",
+             may come from `lo` or hardly any come by interrupts",
     evidence: "the CPU's time in softirq and in processes, the program, its share of a CPU and the CPUs it \
                may use, idle CPUs",
     cause: "Receive work preempts every program on its CPU, and the scheduler does not move a program that \
@@ -61,8 +61,11 @@ pub(super) fn sharing<'a>(model: &Model, rates: &'a Rates) -> Vec<Sharing<'a>> {
     }
     let has_room = |cpu: &&CpuRates| free.contains(cpu.cpu) && cpu.idle >= ROOM;
     let room: CpuMask = rates.cpus.iter().filter(has_room).map(|cpu| cpu.cpu).collect();
+    // Packets that a program sends to a virtual interface are received where it runs, and move along with it.
+    let brought = brought(model, rates);
     let shared = |cpu: &&CpuRates| {
         takes.contains(cpu.cpu)
+            && brought.get(&cpu.cpu).is_some_and(|packets| *packets >= cpu.packets * ORIGIN)
             && !may_be_lo(model, rates, cpu.cpu)
             && !is_elsewhere(model, rates, cpu)
             && busy(cpu) >= FULL
@@ -161,6 +164,7 @@ mod tests {
     use super::RULE;
     use crate::diagnose::Severity;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use rxlab_base::units::{CpuId, Fact};
 
     /// Eight CPUs, interrupts on two of them, CPU 2 full.
     fn host(softirq: f64, user: f64) -> Sketch {
@@ -195,6 +199,19 @@ mod tests {
         host().program("upf", 3.0, "2-5").last(|upf| upf.threads = 12).silent(&RULE, "4-5 take none");
         let found = host().program("upf", 3.0, "2-3").finding(&RULE);
         assert_eq!(found.remedy, "move the interrupt: the program is pinned to isolated CPUs");
+    }
+
+    /// A vhost thread was told to leave the CPU of interrupts: nearly all of the receive work there was for what it sent.
+    #[test]
+    fn receive_work_of_what_a_program_sends_moves_along() {
+        let sends = host(0.45, 0.54).veth("tap0").traffic("tap0", 9e5).receives(2, 0.45, 9.5e5);
+        sends
+            .program("vhost-1500", 0.6, "0-7")
+            .last(|vhost| vhost.stays_on = Some(CpuId(2)))
+            .last(|vhost| {
+                vhost.ran_on = Fact::Known(CpuId(2).into());
+            })
+            .silent(&RULE, "interrupts bring a twentieth of the packets");
     }
 
     #[test]
