@@ -89,7 +89,10 @@ pub fn nothing(report: &DoctorReport) -> String {
     let figures =
         [load.receive_time.map(|time| format!("busiest CPU {} in softirq", percent(time))), Some(lost)];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
-    format!("nothing to do: {}", figures.join(", "))
+    let is_full = load.headroom.is_some_and(|headroom| headroom.machine <= answer::NO_ROOM);
+    let verdict =
+        if is_full { "the machine is full, and no setting is known to make room" } else { "nothing to do" };
+    format!("{verdict}: {}", figures.join(", "))
 }
 
 /// Reason why the absence of findings proves nothing, if there is one.
@@ -265,6 +268,12 @@ mod tests {
         );
         assert!(busy.contains("   try    rxlab tune    (a few minutes; "), "{busy}");
         assert!(host(0.4).starts_with("nothing to do: busiest CPU 40 %"), "{}", host(0.4));
+        let router = Sketch::new(2).device("eth0", &[0, 1]).queue_traffic("eth0", &[1e5; 2]);
+        let full = plain(router.nic_rates("eth0", |nic| nic.tx_packets = 2e5).all_receive("0-1", 0.96, 1e5));
+        assert!(
+            full.starts_with("the machine is full, and no setting is known to make room: busiest CPU 96 %"),
+            "{full}"
+        );
     }
 
     /// The colour of notes was once unknown there.

@@ -197,7 +197,7 @@ fn drops(ledger: &Ledger) -> String {
 pub(super) const NOT_PLANNED: &str = "not planned: ";
 
 /// Multiple of today's packets up to which there is no room for more: that of a CPU which is full.
-const NO_ROOM: f64 = 1.0 / FULL;
+pub(super) const NO_ROOM: f64 = 1.0 / FULL;
 
 /// How many times today's packets fit: `CPU 2: none. Whole machine: 5.3x today's packets`. `None` without traffic.
 fn rooms(report: &DoctorReport) -> Option<String> {
