@@ -2,7 +2,7 @@
 //! here.
 
 use super::figures::{Evidence, Subject};
-use super::workload::processing;
+use super::workload::{processing, programs};
 use crate::family::PlanName;
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask};
@@ -10,7 +10,7 @@ use rxlab_path::evidence::{
     FULL, MAX_PACKET_COST, TRAFFIC, baseline, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets,
     receiving,
 };
-use rxlab_path::model::{Model, Nic, NicKind, NicRates, Rates, RxQueue};
+use rxlab_path::model::{CpuRates, Model, Nic, NicKind, NicRates, Rates, RxQueue};
 
 /// A receive queue of a device that carries traffic, and where its interrupt lands. Queues where this is
 /// unknown, or whose CPU may be busy with `lo`, are left out: rules about placement cannot judge them.
@@ -150,9 +150,22 @@ pub(super) fn busiest(rates: &Rates, cpus: &CpuMask) -> Option<(CpuId, f64)> {
 /// Part of the time that a CPU spends in processes from which they count as running there.
 const RUNS: f64 = 0.25;
 
-/// CPUs that run processes much of the time: where sockets are probably read.
+/// Part of the time in processes below which user time is that of kernel threads: none, but for ticks.
+const OF_KERNEL: f64 = 0.1;
+
+/// CPUs that run processes much of the time: where sockets are probably read. Without those where kernel threads run: these have
+/// no user time, and are no visible program, except for vhost threads, which read no socket.
 pub(super) fn readers(rates: &Rates) -> CpuMask {
-    let runs = rates.cpus.iter().filter(|cpu| processing(cpu) >= RUNS);
+    let may_read = |cpu: &CpuRates| {
+        let mut here = programs(rates).iter().filter(|program| {
+            program.ran_on.known().is_none_or(|ran| ran.contains(cpu.cpu))
+                && !program.command.starts_with("vhost-")
+        });
+        cpu.user >= processing(cpu) * OF_KERNEL
+            || rates.processes.known().is_none()
+            || here.any(|program| program.cpu >= RUNS)
+    };
+    let runs = rates.cpus.iter().filter(|cpu| processing(cpu) >= RUNS && may_read(cpu));
     runs.map(|cpu| cpu.cpu).collect()
 }
 
@@ -167,16 +180,27 @@ pub(super) fn full_readers(rates: &Rates, hot: CpuId) -> Option<CpuMask> {
 /// Packets/s sent for each packet/s received from which a machine forwards, or answers every packet.
 const FORWARDED: f64 = 0.5;
 
-/// True if a machine forwards what it receives and no CPU runs programs much: no reader is there for RFS to follow.
-pub(super) fn forwards(rates: &Rates) -> bool {
+/// Why no reader is there for RFS to follow: no CPU runs programs much, and the machine forwards what it receives or kernel threads
+/// take it.
+pub(super) fn without_reader(rates: &Rates) -> Option<&'static str> {
     let total = |value: fn(&NicRates) -> f64| rates.nics.iter().map(value).sum::<f64>();
     let received = total(NicRates::to_cpus);
-    received >= TRAFFIC && total(|nic| nic.tx_packets) >= received * FORWARDED && readers(rates).is_empty()
+    let forwards = received >= TRAFFIC && total(|nic| nic.tx_packets) >= received * FORWARDED;
+    let by_kernel = || rates.cpus.iter().any(|cpu| processing(cpu) >= RUNS);
+    match readers(rates).is_empty() {
+        true if forwards => Some(
+            "at least half as many packets are sent as received, and no CPU runs a program that may read them",
+        ),
+        true if by_kernel() => {
+            Some("CPUs run kernel threads, and none runs a program that may read the packets")
+        }
+        _ => None,
+    }
 }
 
 /// The plans that spread the work of a hot CPU.
 pub(super) fn spreading(rates: &Rates, hot: CpuId) -> Vec<PlanName> {
-    let no_reader = full_readers(rates, hot).is_some() || forwards(rates);
+    let no_reader = full_readers(rates, hot).is_some() || without_reader(rates).is_some();
     if no_reader { vec![PlanName::Rps] } else { vec![PlanName::Rps, PlanName::Rfs] }
 }
 
@@ -276,6 +300,21 @@ mod tests {
         assert_eq!(full_readers(&rates, CpuId(0)), None, "another reader has time");
         let (_, rates) = Sketch::new(4).receives(0, 0.9, 4e4).polls(3, 0.98).build();
         assert_eq!(full_readers(&rates, CpuId(0)), None, "a thread that polls reads no socket");
+    }
+
+    /// RFS was advised for threads that encrypt and for vhost, none of which reads a socket.
+    #[test]
+    fn kernel_threads_read_no_socket() {
+        let host = || {
+            let host = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 9e4).receives(0, 0.95, 9e4);
+            host.measured(|rates| rates.cpus[3].system = 0.6)
+        };
+        let plans = |host: Sketch| spreading(&host.build().1, CpuId(0));
+        assert_eq!(plans(host()), [PlanName::Rps]);
+        assert_eq!(plans(host().program("vhost-1500", 0.6, "3")), [PlanName::Rps]);
+        let both = [PlanName::Rps, PlanName::Rfs];
+        assert_eq!(plans(host().program("iperf3", 0.6, "3")), both);
+        assert_eq!(plans(host().measured(|rates| rates.processes = Fact::Unsupported)), both, "unknown");
     }
 
     /// A router: RFS was advised, although no program reads what it forwards.

@@ -10,7 +10,7 @@ use super::{CpuRegime, FamilyGain};
 use crate::decision::{Candidate, Decisions};
 use crate::diagnose::Finding;
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, maybe_one_flow, recipient, table_part};
-use crate::diagnose::places::{cores, forwards, full_readers, handed_over};
+use crate::diagnose::places::{cores, full_readers, handed_over, without_reader};
 use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use crate::family::{Family, PlanName};
@@ -345,9 +345,8 @@ impl Place<'_> {
         if let Some(why) = self.polled() {
             return Err(why);
         }
-        if forwards(self.rates) {
-            return Err("at least half as many packets are sent as received, and no CPU runs a program that may read them"
-                .to_owned());
+        if let Some(why) = without_reader(self.rates) {
+            return Err(why.to_owned());
         }
         if self.is_polled_only() {
             return Err("RPS already moves that work: RFS would only choose other CPUs for it".to_owned());
