@@ -193,6 +193,9 @@ impl Prediction {
             return clears([1.0; 2], times_now)
                 .then(|| format!("{} today's packets get through", dashed(times_now)));
         }
+        if let Some(Overfull { cpu, .. }) = self.overfull {
+            return Some(format!("fills CPU {cpu} unless its other work moves"));
+        }
         let as_it_runs = self.hottest_as_it_runs.min(self.headroom_before.machine);
         let before = [as_it_runs, self.headroom_before.fits().max(as_it_runs)];
         let fits = self.headroom_after.fits();

@@ -5,7 +5,8 @@
 //! the queue's interrupt, none that takes an interrupt while others are left for all, at high packet rates none of its
 //! core, and none for two queues of two CPUs. Queues whose interrupts come to one CPU may have one mask if there are
 //! fewer CPUs than queues: their work is that of one CPU. If there are fewer than such CPUs, the clearly hottest of
-//! these hand packets on; if none is, and every CPU of the domain takes interrupts, those of other domains are used.
+//! these hand packets on; if none is, and every CPU of the domain takes interrupts or is full of programs, those of other
+//! domains are used. No packets are handed to a CPU that programs fill.
 
 use super::machine::{Machine, TAKEN, is_busy, masked};
 use super::topology::Domain;
@@ -162,9 +163,11 @@ impl Machine<'_> {
                 alone.extend(group);
             } else if !group.is_empty() {
                 let around = Share { around: Some(domain), ..share }.divide(self, group.clone());
-                // Where every CPU takes interrupts, and too many are hot, those of other domains are nearer than none.
+                // Where every CPU takes interrupts or is full of programs, and too many are hot, those of other domains are
+                // nearer than none.
                 let has_others = self.topology.domains.len() > 1;
-                let is_full = has_others && domain.usable.iter().all(|cpu| irqs.contains(*cpu));
+                let is_full =
+                    has_others && domain.usable.iter().all(|cpu| irqs.contains(*cpu) || full.contains(*cpu));
                 if some_hot && is_full && around.iter().all(|part| part.mask.is_empty()) {
                     alone.extend(group);
                 } else {
@@ -330,16 +333,16 @@ impl Share<'_> {
         for (what, name, must) in [
             (&cores, CORES, self.options.whole_cores),
             (self.taken, "busy interrupts of other interfaces", true),
-            (self.full, PROGRAMS, false),
+            (self.full, PROGRAMS, true),
             (self.slow, SLOW, false),
             (self.others, "other interfaces' interrupts", false),
         ] {
             let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
             let rest: Vec<CpuId> = free.iter().copied().filter(|cpu| !what.contains(*cpu)).collect();
-            // Neither its own other thread nor a full or slow CPU is of help to a queue while others are free.
+            // Neither its own other thread nor a slow CPU is of help to a queue while others are free.
             // A slow core is of help to a busy queue only.
             let must = must
-                || ([CORES, PROGRAMS, SLOW].contains(&name) && !rest.is_empty())
+                || ([CORES, SLOW].contains(&name) && !rest.is_empty())
                 || (name == SLOW && !group.iter().any(|unassigned| unassigned.is_busy));
             if rest.len() < free.len() && (must || rest.len() >= needed) {
                 free = rest;

@@ -48,6 +48,19 @@ fn field_case_a_gets_one_plan_a_variable_and_both() {
     assert_eq!(rps.plan.settings[0].device, Some(rxlab_path::model::DeviceAddress("pci:eth0".into())));
 }
 
+/// Programs that may run nowhere else filled the CPUs that packets were handed to.
+#[test]
+fn no_packets_go_to_cpus_that_programs_fill() {
+    let host = |nodes| {
+        let sketch = Sketch::new(8).nodes(nodes).device("eth0", &[0, 1]).queue_traffic("eth0", &[7e4; 2]);
+        let host = sketch.all_receive("0-1", 0.72, 7e4).all_work("2-3", 0.96);
+        spread_by(if nodes == 1 { host.all_work("4-7", 0.96) } else { host })
+    };
+    assert_eq!(plan(&host(2), "rps"), ["rps eth0/rx-0 = 4-5", "rps eth0/rx-1 = 6-7"]);
+    assert_eq!(plan(&host(1), "rps"), [""; 0]);
+}
+}
+
 /// It was once replaced by a guess, and a CPU was hotter than any before.
 #[test]
 fn a_mask_in_use_around_an_unknown_interrupt_stays() {

@@ -370,6 +370,7 @@ mod tests {
     use rxlab_advise::doctor::diagnosed;
     use rxlab_base::units::CpuId;
     use rxlab_path::sketch::Sketch;
+    use rxlab_setting::Overfull;
 
     /// `1.0x to 1.9x` says nothing that a reader can act on.
     #[test]
@@ -389,6 +390,10 @@ mod tests {
         let said = "CPU 2 at 26-59 %; room for 1.7-3.8x today's packets; may fill CPU 0";
         assert_eq!(rough(prediction, Some(CpuId(2)), false), said);
         prediction.cpus.iter_mut().find(|load| load.cpu.0 == 0).expect("it gets work").range = narrow;
+        prediction.overfull = Some(Overfull { cpu: CpuId(3), busy: 1.26 });
+        let said = "CPU 2 at 26-59 %; fills CPU 3 unless its other work moves";
+        assert_eq!(rough(prediction, Some(CpuId(2)), false), said);
+        prediction.overfull = None;
         prediction.range.as_mut().expect("uncertain").fits = [0.9, 3.8];
         assert_eq!(rough(prediction, Some(CpuId(2)), false), "CPU 2 at 26-59 %");
         let load = prediction.cpus.iter_mut().find(|load| load.cpu.0 == 2).expect("it receives");
