@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnose::{Finding, crowded_with, is_alone_on_its_device, maybe_one_flow};
+use crate::diagnose::{Finding, crowded_with};
 use crate::family::{Family, PlanName};
 use crate::plan::{Options, Policed, Policy, Proposal, Spread, Variable, spread};
 use rxlab_base::units::{CpuMask, NicName};
@@ -131,7 +131,7 @@ impl<'a> Decisions<'a> {
         let Spread { proposals, reasons } = spread(self.model, self.rates, Some(nic));
         for name in [PlanName::Rps, PlanName::Rfs, PlanName::RpsAndRfs] {
             let made = proposals.iter().find(|made| made.name() == Some(name));
-            let outcome = made.map(|made| self.without_vain_prediction(made)).ok_or_else(|| {
+            let outcome = made.map(|made| made.plan.clone()).ok_or_else(|| {
                 let own = reasons.iter().find(|reason| reason.concerns(name)).or(reasons.first());
                 own.map_or_else(String::new, |reason| reason.text().to_owned())
             });
@@ -139,22 +139,6 @@ impl<'a> Decisions<'a> {
         }
         let reasons = reasons.iter().map(ToString::to_string).collect();
         self.unplanned.insert(nic.clone(), reasons);
-    }
-
-    /// The plan without its prediction, if it hands on the packets of a queue that may have a single large flow: no mask splits
-    /// one.
-    fn without_vain_prediction(&self, made: &Proposal) -> Plan {
-        let (name, mut plan) = (&made.nic, made.plan.clone());
-        let nic = self.model.nic(name).filter(|_| plan.prediction.is_some());
-        let alone = nic.and_then(|nic| {
-            let queue = nic.rx.iter().find(|queue| is_alone_on_its_device(self.rates, nic, queue))?;
-            Some(maybe_one_flow(nic, queue))
-        });
-        if let Some(alone) = alone {
-            plan.prediction = None;
-            plan.notes.push(format!("no prediction: {alone}, which stays on one CPU"));
-        }
-        plan
     }
 }
 

@@ -11,6 +11,7 @@ use super::prediction::{FIXED, predict};
 use super::spread::{even, hottest, readers};
 use super::step::rfs::has_flows;
 use super::throughput::{Throughput, Traffic};
+use crate::diagnose::{is_alone_on_its_device, maybe_one_flow};
 use rxlab_base::number::{count, plural};
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 use rxlab_path::evidence::{TRAFFIC, busy, foreign, irq_cpus, queue_packets, receiving, room};
@@ -38,6 +39,24 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
         Some(then) => with_throughput(prediction, rates, then).rounded(),
         None => prediction,
     })
+}
+
+/// Adds the prediction, or a note why there is none if the plan hands on the packets of a queue that may have a single large
+/// flow: no mask splits one.
+pub(super) fn add_forecast(model: &Model, rates: &Rates, plan: &mut Plan) {
+    let of = |knobs: &'static [&str]| {
+        let settings = plan.settings.iter().filter(move |planned| knobs.contains(&planned.set.knob.as_str()));
+        settings.filter_map(|planned| model.nic(planned.set.target.nic()?))
+    };
+    let flow = of(&["rps", "rfs"]).find_map(|nic| {
+        let queue = nic.rx.iter().find(|queue| is_alone_on_its_device(rates, nic, queue))?;
+        Some(format!("no prediction: {}, which stays on one CPU", maybe_one_flow(nic, queue)))
+    });
+    match flow {
+        Some(note) if plan.notes.contains(&note) => {}
+        Some(note) => plan.notes.push(note),
+        None => plan.prediction = forecast(model, rates, plan).ok(),
+    }
 }
 
 /// The prediction with what is known of a sender whose packets are handed over: its other work grows with them.

@@ -11,8 +11,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::draft::Draft;
+use super::forecast::add_forecast;
 use super::reason::Reason;
-use super::{forecast, step};
+use super::step;
 use crate::diagnose::{DeepIdle, deep_idle};
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuMask, NicName};
@@ -282,7 +283,7 @@ fn finish(
     let mut plan =
         Plan { schema: Plan::SCHEMA.to_owned(), name, host, netns: None, settings, notes, prediction: None };
     if policy == Policy::Spread {
-        plan.prediction = forecast(model, rates, &plan).ok();
+        add_forecast(model, rates, &mut plan);
     }
     Policed { plan, variables, reasons: reasons.iter().map(ToString::to_string).collect() }
 }

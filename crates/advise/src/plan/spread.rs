@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::candidates::masks::best;
 use super::candidates::seen;
+use super::expected;
+use super::forecast::add_forecast;
 use super::machine::{HIGH_LOAD, Machine};
 use super::moves::Steering;
 use super::policy::{Variable, objection_to_masks};
@@ -16,7 +18,6 @@ use super::reason::Reason;
 use super::share::{Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
-use super::{expected, forecast};
 use crate::diagnose::{Finding, before_steering, one_outer_flow, processing};
 use crate::family::PlanName;
 use rxlab_base::number::{cpus_text, percent};
@@ -448,7 +449,7 @@ fn proposal(
 ) -> Proposal {
     let host = Some(model.identity.hostname.clone());
     let mut plan = Plan { host, settings, ..Plan::new(&name.to_string(), &[]) };
-    plan.prediction = forecast(model, rates, &plan).ok();
+    add_forecast(model, rates, &mut plan);
     if name != PlanName::Rps {
         plan.notes.push(
             "RFS follows the CPU that last read a connected socket: TCP, and UDP after connect(); other \

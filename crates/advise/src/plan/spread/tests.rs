@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
 use super::{Spread, Variable, readers, spread};
+use crate::plan::policy::{Options, Policy};
 use rxlab_base::units::{CpuId, CpuMask, IrqId};
 use rxlab_path::model::{Fact, IrqRates, Model, Nic, RxQueue};
 use rxlab_path::sketch::{Sketch, cpus};
@@ -59,6 +60,17 @@ fn no_packets_go_to_cpus_that_programs_fill() {
     assert_eq!(plan(&host(2), "rps"), ["rps eth0/rx-0 = 4-5", "rps eth0/rx-1 = 6-7"]);
     assert_eq!(plan(&host(1), "rps"), [""; 0]);
 }
+
+/// A gain was predicted for what may be one flow, and the doctor alone did without.
+#[test]
+fn nothing_is_predicted_of_what_may_be_one_flow() {
+    let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[4e3, 1.6e5, 4e3, 4e3]);
+    let (model, rates) = sketch.receives(1, 0.96, 1.6e5).build();
+    let options = Options::default();
+    let planned = Policy::Spread.plan(&model, &rates, &options, None).plan;
+    assert!(!planned.settings.is_empty() && planned.prediction.is_none(), "{planned:?}");
+    let note = "no prediction: eth0/rx-1 takes far more packets than most queues, maybe as one flow, which stays on one CPU";
+    assert!(planned.notes.contains(&note.to_owned()), "{:?}", planned.notes);
 }
 
 /// It was once replaced by a guess, and a CPU was hotter than any before.
