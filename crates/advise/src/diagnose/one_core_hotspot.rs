@@ -422,6 +422,20 @@ fn unknown(model: &Model, rates: &Rates, cpu: CpuId) -> Cause {
 /// Interfaces that are named if any of them may be the cause.
 const SHOWN_NICS: usize = 4;
 
+/// The devices whose interrupts land at unknown CPUs and may bring a CPU a part of its packets: `eth1, eth0`.
+fn hidden(model: &Model, rates: &Rates, nic: &Nic, cpu: CpuId) -> String {
+    let least = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets) * ORIGIN;
+    let is_hidden = |other: &&Nic| {
+        other.kind == NicKind::Device
+            && other.name != nic.name
+            && rates.rx_packets(&other.name) >= least
+            && other.rx.iter().all(|queue| arrival_cpus(queue, model, rates).is_empty())
+    };
+    let others = candidates(model, rates, cpu).into_iter().filter(is_hidden).take(SHOWN_NICS - 1);
+    let names: Vec<&str> = [nic].into_iter().chain(others).map(|nic| nic.name.as_str()).collect();
+    names.join(", ")
+}
+
 fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
     const SPREAD: &[PlanName] = &[PlanName::Rps, PlanName::Rfs];
     if let Some(cause) = pinned_threads(model, rates, cpu) {
@@ -476,8 +490,9 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
              them"
         ),
         None if lands.is_empty() => format!(
-            "no RPS: packets of {name} are processed where their interrupts land, probably here (inferred: where they \
-             land is not known)"
+            "no RPS: packets of {} are processed where their interrupts land, probably here (inferred: where they land is not \
+             known)",
+            hidden(model, rates, nic, cpu)
         ),
         None if nic.rx.len() == 1 => {
             let irq = match (&queue.irqs[..], irq_cpus(queue, model, rates)) {

@@ -14,7 +14,9 @@ use super::throughput::{Throughput, Traffic};
 use crate::diagnose::{is_alone_on_its_device, maybe_one_flow};
 use rxlab_base::number::{count, plural};
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
-use rxlab_path::evidence::{TRAFFIC, busy, foreign, irq_cpus, queue_packets, receiving, room};
+use rxlab_path::evidence::{
+    TRAFFIC, arrival_cpus, busy, foreign, irq_cpus, may_come, queue_packets, receiving, room,
+};
 use rxlab_path::model::{Fact, Model, Nic, NicKind, NicRates, Rates, RxQueue};
 use rxlab_setting::Prediction;
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, interrupts, set_of};
@@ -195,6 +197,26 @@ impl<'a> Asked<'a> {
         Traffic::new(self.model, self.rates, nic)?.with(mask)
     }
 
+    /// The part of the packets of other devices at unknown CPUs that a CPU takes at most, with all of those that the plan is
+    /// about.
+    fn unknown_part(&self, cpu: CpuId) -> f64 {
+        let devices = self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+        let queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+        let (mut own, mut others) = (0.0, 0.0);
+        for (nic, queue) in queues {
+            let lands = arrival_cpus(queue, self.model, self.rates);
+            let packets = queue_packets(nic, queue, self.rates);
+            match lands.is_empty() {
+                true if !self.is_about(nic) => others += packets,
+                true => own += packets,
+                false if lands.contains(cpu) => own += packets,
+                false => {}
+            }
+        }
+        let counted = self.rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
+        ((counted - own) / others.max(1.0)).clamp(0.0, 1.0)
+    }
+
     /// The work that the queues of an interface bring, wherever their interrupts land.
     fn moves(&self, nic: &Nic) -> Vec<Move> {
         let readers = readers(self.model, self.rates, nic);
@@ -206,8 +228,19 @@ impl<'a> Asked<'a> {
         if homes.is_empty() {
             homes.extend(queue.channel_cpu.filter(|cpu| self.model.cpu(*cpu).is_some_and(|cpu| cpu.online)));
         }
-        if homes.is_empty() && self.is_about(nic) {
-            homes.extend(hottest(self.rates));
+        let mut packets = queue_packets(nic, queue, self.rates);
+        if homes.is_empty()
+            && let Some(hot) = hottest(self.rates)
+        {
+            if self.is_about(nic) {
+                homes.push(hot);
+            } else if nic.kind == NicKind::Device
+                && self.model.carriers(nic).is_empty()
+                && may_come(self.model, self.rates, nic, queue, hot)
+            {
+                homes.push(hot);
+                packets *= self.unknown_part(hot);
+            }
         }
         let steers = nic.steering_queues().iter().find(|own| own.index == queue.index).or(nic.rx.first());
         let target = Target::queue(&nic.name, QueueId::rx(steers.map_or(queue.index, |own| own.index)));
@@ -224,7 +257,7 @@ impl<'a> Asked<'a> {
         let (now, to) = (steering(now && has_flows(queue), &mask), steering(then && flows, &wanted));
         let sent = queue.irqs.iter().find_map(|irq| self.sent.get(&irq.number).copied());
         let goes = sent.and_then(|cpus| goes_to(cpus, &homes));
-        let packets = queue_packets(nic, queue, self.rates) / homes.len().max(1) as f64;
+        let packets = packets / homes.len().max(1) as f64;
         let of_home = |from: CpuId| Move {
             kind: nic.kind,
             packets,

@@ -221,6 +221,9 @@ fn one_queue_of_unknown_interrupts_is_an_inference() {
         host.edit("wlan0", |nic| nic.rx[0].irqs.clear())
     };
     assert!(host().finding(&RULE).why.contains("probably here (inferred"), "{}", host().finding(&RULE).why);
+    let two = || host().device("wlan1", &[3]).edit("wlan1", |nic| nic.rx[0].irqs.clear());
+    let why = two().traffic("wlan1", 3e4).receives(3, 0.9, 7e4).finding(&RULE).why;
+    assert!(why.starts_with("no RPS: packets of wlan0, wlan1 are processed"), "{why}");
     let two = host().veth("veth0").traffic("veth0", 4e4).finding(&RULE);
     assert_eq!(two.why, "any of these interfaces may bring its packets: wlan0, veth0");
     assert_eq!((two.nic, two.plans), (None, vec![]));

@@ -35,6 +35,21 @@ fn without_measures_it_says_what_the_planner_says() {
     }
 }
 
+/// A third of a CPU's packets was forecast to take all of its work along, as no interrupt was known.
+#[test]
+fn what_other_devices_may_bring_stays() {
+    let after = |others: f64| {
+        let host = Sketch::new(4).device("eth0", &[0]).device("eth1", &[0]).traffic("eth0", 3e4);
+        let host = host.traffic("eth1", others).receives(0, 0.9, 9e4);
+        let hidden = |host: Sketch, name| host.edit(name, |nic| nic.rx[0].irqs.clear());
+        let (model, rates) = hidden(hidden(host, "eth0"), "eth1").build();
+        forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 1-3"])).expect("it moves work").after
+    };
+    assert!(after(0.0) < 0.5 && after(6e4) > 0.6, "{} and {}", after(0.0), after(6e4));
+    assert_eq!(after(6e6), after(6e4), "no more than the CPU counts");
+}
+}
+
 /// mvneta does not report the queue of a packet: rx-0's mask counts for all of them, and so it does here.
 #[test]
 fn the_mask_of_the_first_queue_counts_for_all_that_it_steers() {
