@@ -28,7 +28,7 @@ use rxlab_path::evidence::{
     queue_packets, receive_time,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
-use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text};
+use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text, simulation};
 
 /// A plan for an interface. In JSON it is the plan with one more field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -254,11 +254,25 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     let given = given(&parts);
     let usable = &machine.topology.usable;
     let mut masks: BTreeMap<u32, (CpuMask, String)> = BTreeMap::new();
+    let is_only = parts.len() == 1;
     for Part { queue, mask, why, .. } in
         parts.into_iter().filter(|part| part.nic.name == nic.name && !part.stays)
     {
         let Some(current) = queue.rps_cpus.known() else { continue };
-        if !mask.is_empty() {
+        if is_only && !mask.is_empty() && mask.difference(current).is_empty() {
+            // A mask in use becomes smaller only if no CPU gets hotter than with all but the interrupt's.
+            let homes = machine.homes(nic, queue);
+            let home = machine.home(queue);
+            let wider = home.and_then(|home| narrowed(current, home, &homes, &CpuMask::new()));
+            let wider = wider.filter(|wider| wider.difference(usable).is_empty());
+            let most = |mask: &CpuMask| most_with(machine, nic, queue, mask);
+            let keeps = wider.as_ref().unwrap_or(current);
+            if most(&mask) <= most(keeps) || !keeps.difference(usable).is_empty() {
+                masks.insert(queue.index, (mask, why));
+            } else if let Some(wider) = wider {
+                masks.insert(queue.index, (wider, OWN.to_owned()));
+            }
+        } else if !mask.is_empty() {
             masks.insert(queue.index, (mask, why));
         } else if let Some(home) = machine.home(queue)
             // Masks with unusable CPUs are not in use.
@@ -327,6 +341,16 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         PlannedSetting::new(set, why, Some(nic.address.clone()))
     });
     settings.collect()
+}
+
+/// Receive time of the CPU that receives longest once a queue has this mask.
+fn most_with(machine: Machine<'_>, nic: &Nic, queue: &RxQueue, mask: &CpuMask) -> f64 {
+    let Machine { model, rates, topology } = machine;
+    let mut after = model.clone();
+    let target = Target::queue(&nic.name, QueueId::rx(queue.index));
+    simulation::simulate(&mut after, &Setting::new("rps", target, set_text(mask)));
+    let then = expected::Work::new(model, rates, topology).rates(&after, topology);
+    expected::hottest(&then).map_or(0.0, |(_, time)| time)
 }
 
 /// CPUs that receive the packets of a virtual interface, as far as they are seen.

@@ -49,6 +49,18 @@ fn field_case_a_gets_one_plan_a_variable_and_both() {
     assert_eq!(rps.plan.settings[0].device, Some(rxlab_path::model::DeviceAddress("pci:eth0".into())));
 }
 
+/// Without the other thread of the interrupt's core it once was so small that its CPUs were hotter than any had been.
+#[test]
+fn a_mask_in_use_becomes_no_smaller_than_its_work_allows() {
+    let host = |mask: &str, hot, others| {
+        let sketch = Sketch::new(4).smt().device("eth0", &[0]).traffic("eth0", 1.2e5).rps("eth0", mask);
+        spread_by(sketch.receives(0, hot, 3e4).all_receive("1-3", others, 3e4))
+    };
+    assert_eq!(plan(&host("0-3", 0.92, 0.55), "rps"), ["rps eth0/rx-0 = 1-3"]);
+    assert_eq!(plan(&host("1-3", 0.62, 0.75), "rps"), [""; 0], "the next plan");
+    assert_eq!(plan(&host("0-3", 0.42, 0.1), "rps"), ["rps eth0/rx-0 = 1,3"], "they have time");
+}
+
 /// Programs that may run nowhere else filled the CPUs that packets were handed to.
 #[test]
 fn no_packets_go_to_cpus_that_programs_fill() {
