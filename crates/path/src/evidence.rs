@@ -205,6 +205,38 @@ fn irq_cpu(irq: &Irq, rates: &Rates) -> CpuMask {
     one(irq.effective.known()).or_else(counted).or_else(|| one(irq.affinity.known())).unwrap_or_default()
 }
 
+/// Part of the interrupts of a device's busiest queue below which a queue interrupts rarely: more than moderation makes of
+/// even traffic.
+const RARELY: f64 = 0.1;
+
+/// True if a queue is not counted and interrupts far less often than another of its interface: it brings few packets, or so many
+/// that it is polled without interrupts. Equal parts are then no estimate.
+pub fn rarely_interrupts(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
+    let interrupts = |queue: &RxQueue| {
+        let rate = |irq: &Irq| {
+            let at = rates.irqs.binary_search_by_key(&irq.number, |rates| rates.irq).ok()?;
+            Some(rates.irqs[at].per_cpu.values().sum::<f64>())
+        };
+        queue.irqs.iter().map(rate).reduce(|all, one| Some(all? + one?)).flatten()
+    };
+    if is_counted(nic, queue, rates) {
+        return false;
+    }
+    let most = nic.rx.iter().filter_map(interrupts).fold(0.0, f64::max);
+    most >= TRAFFIC && interrupts(queue).is_some_and(|own| own < most * RARELY)
+}
+
+/// True if a queue brings hardly any packets although it is not counted: it rarely interrupts, on a CPU that receives little. A
+/// busy one may interrupt less often than others, by moderation or because it is polled, but its CPU then receives.
+pub fn is_quiet(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
+    if defers(nic) || !rarely_interrupts(nic, queue, rates) {
+        return false;
+    }
+    let own = queue.irqs.iter().filter_map(|irq| rates.irqs.iter().find(|rates| rates.irq == irq.number));
+    let mut cpus = own.flat_map(|irq| irq.per_cpu.keys()).filter_map(|cpu| rates.cpu(*cpu)).peekable();
+    cpus.peek().is_some() && cpus.all(|cpu| receive_time(cpu) < SUBSTANTIAL)
+}
+
 /// Packets/s of one queue: the kernel's count, else an equal part of the interface's packets that are
 /// counted for no queue.
 pub fn queue_packets(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {

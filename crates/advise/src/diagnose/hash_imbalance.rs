@@ -10,7 +10,7 @@ use rxlab_base::parse::ethtool::FlowAction;
 use rxlab_base::units::{CpuId, NicName};
 use rxlab_path::constraints::rss_reach;
 use rxlab_path::evidence::{
-    FULL, NO_DOUBLING, TRAFFIC, arrival_cpus, baseline, carrier, may_be_lo, through_lo,
+    FULL, NO_DOUBLING, TRAFFIC, arrival_cpus, baseline, carrier, is_quiet, may_be_lo, through_lo,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 
@@ -115,9 +115,10 @@ pub(super) fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<OverloadedQueue<'a>
 /// True if a queue takes so many of its device's packets that they may be one flow: RPS moves only the work
 /// after the polling of one flow, and to a single CPU.
 pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
-    odd(rates, nic).is_some_and(|odd| {
-        odd.queue.index == queue.index || odd.alike.iter().any(|(alike, _)| alike.index == queue.index)
-    })
+    is_only_busy(rates, nic, queue)
+        || odd(rates, nic).is_some_and(|odd| {
+            odd.queue.index == queue.index || odd.alike.iter().any(|(alike, _)| alike.index == queue.index)
+        })
 }
 
 /// What is seen of a queue that [`may_be_one_flow`].
@@ -127,7 +128,15 @@ pub(crate) fn maybe_one_flow(nic: &Nic, queue: &RxQueue) -> String {
 
 /// True if a queue takes far more packets than all others of its device, maybe as one flow.
 pub(crate) fn is_alone(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
-    odd(rates, nic).is_some_and(|odd| odd.queue.index == queue.index && odd.alike.is_empty())
+    is_only_busy(rates, nic, queue)
+        || odd(rates, nic).is_some_and(|odd| odd.queue.index == queue.index && odd.alike.is_empty())
+}
+
+/// True if the queues of a device are not counted, and all but this one are quiet.
+fn is_only_busy(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
+    nic.spreads_flows()
+        && nic.rx.len() > 1
+        && nic.rx.iter().all(|one| is_quiet(nic, one, rates) == (one.index != queue.index))
 }
 
 /// The CPU that takes most packets RPS hands on from a queue, although others could: the RPS hash includes

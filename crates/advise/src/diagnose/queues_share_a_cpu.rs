@@ -9,7 +9,7 @@ use crate::family::PlanName;
 use rxlab_base::number::{cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::constraints::is_movable;
-use rxlab_path::evidence::busy;
+use rxlab_path::evidence::{busy, rarely_interrupts};
 use rxlab_path::model::{Model, Rates};
 
 /// Receive time of the shared CPU from which its queues compete. Field case B put eight queues on two CPUs
@@ -41,7 +41,8 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "no interrupt of these queues can be moved, every CPU of the node has its share of busy queues, \
-             the CPU has time to spare, all but one of its queues bring hardly any packets, or the other CPUs \
+             the CPU has time to spare, all but one of its queues bring hardly any packets or, if they are not counted, rarely \
+             interrupt, or the other CPUs \
              are busy with processes that are kept apart from interrupts",
     evidence: "the queues and their traffic, the CPU's time in interrupts and softirq, the CPUs with room",
     cause: "Interrupts were placed by hand, by a driver that starts at the same CPU for each device, or were \
@@ -103,7 +104,10 @@ pub(crate) fn crowds<'a>(model: &'a Model, rates: &Rates) -> Vec<Crowd<'a>> {
         model.usable().iter().filter(|cpu| rates.cpu(*cpu).is_some_and(|cpu| busy(cpu) <= ROOM)).collect();
     let crowd = |(cpu, mut queues): (CpuId, Vec<Loaded<'a>>)| {
         let most = queues.iter().map(|queue| queue.packets).fold(0.0, f64::max);
-        queues.retain(|queue| queue.load >= CROWDED && queue.packets >= most * PART);
+        let is_busy = |queue: &Loaded<'_>| {
+            queue.packets >= most * PART && !rarely_interrupts(queue.nic, queue.queue, rates)
+        };
+        queues.retain(|queue| queue.load >= CROWDED && is_busy(queue));
         queues.sort_by(|a, b| b.packets.total_cmp(&a.packets));
         let mut near =
             node(model, cpu).map_or(roomy.clone(), |node| of_node(model, node).intersection(&roomy));
@@ -256,6 +260,24 @@ mod tests {
             5,000 packets/s: 1"
         );
         assert_eq!(host(1.3e5), [], "it would be as crowded");
+    }
+
+    /// One flow was called four busy queues, as a driver that counts none had one that interrupts.
+    #[test]
+    fn queues_that_are_not_counted_and_rarely_interrupt_are_not_busy() {
+        let host = |rest: f64| {
+            let host = Sketch::new(8).device("tg0", &[0; 4]).traffic("tg0", 1e5).receives(0, 0.97, 1e5);
+            let host = host.measured(|rates| {
+                let queues = rates
+                    .irqs
+                    .iter_mut()
+                    .filter(|irq| irq.action.starts_with("tg0"))
+                    .zip([1.4e4, rest, rest, rest]);
+                queues.for_each(|(irq, rate)| irq.per_cpu.values_mut().for_each(|value| *value = rate));
+            });
+            host.findings(&RULE).len()
+        };
+        assert_eq!([host(120.0), host(5e3)], [0, 1]);
     }
 
     /// Two queues of one interrupt cannot be separated.

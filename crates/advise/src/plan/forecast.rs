@@ -15,7 +15,8 @@ use crate::diagnose::{is_alone_on_its_device, maybe_one_flow};
 use rxlab_base::number::{count, plural};
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 use rxlab_path::evidence::{
-    TRAFFIC, arrival_cpus, busy, foreign, irq_cpus, may_come, queue_packets, receiving, room,
+    TRAFFIC, arrival_cpus, busy, foreign, irq_cpus, is_quiet, may_come, queue_packets, rarely_interrupts,
+    receiving, room,
 };
 use rxlab_path::model::{Fact, Model, Nic, NicKind, NicRates, Rates, RxQueue};
 use rxlab_setting::Prediction;
@@ -44,7 +45,7 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
 }
 
 /// Adds the prediction, or a note why there is none if the plan hands on the packets of a queue that may have a single large
-/// flow: no mask splits one.
+/// flow, which no mask splits, or moves one of several queues whose shares of their packets are not known.
 pub(super) fn add_forecast(model: &Model, rates: &Rates, plan: &mut Plan) {
     let of = |knobs: &'static [&str]| {
         let settings = plan.settings.iter().filter(move |planned| knobs.contains(&planned.set.knob.as_str()));
@@ -54,7 +55,16 @@ pub(super) fn add_forecast(model: &Model, rates: &Rates, plan: &mut Plan) {
         let queue = nic.rx.iter().find(|queue| is_alone_on_its_device(rates, nic, queue))?;
         Some(format!("no prediction: {}, which stays on one CPU", maybe_one_flow(nic, queue)))
     });
-    match flow {
+    let is_unsure = |nic: &&Nic| {
+        nic.rx.iter().any(|queue| rarely_interrupts(nic, queue, rates) && !is_quiet(nic, queue, rates))
+    };
+    let unsure = || {
+        let name = &of(&["irq_affinity"]).find(is_unsure)?.name;
+        Some(format!(
+            "no prediction: {name} counts no packets by queue, and its interrupts differ too much for equal parts"
+        ))
+    };
+    match flow.or_else(unsure) {
         Some(note) if plan.notes.contains(&note) => {}
         Some(note) => plan.notes.push(note),
         None => plan.prediction = forecast(model, rates, plan).ok(),

@@ -8,7 +8,7 @@ use crate::diagnose::EVEN_QUEUES;
 use rxlab_base::units::{CpuId, CpuMask, Fact};
 use rxlab_path::constraints::is_stuck;
 use rxlab_path::evidence::{
-    FULL, MAX_PACKET_COST, TRAFFIC, foreign_nic, irq_cpus, queue_packets, receive_time,
+    FULL, MAX_PACKET_COST, TRAFFIC, foreign_nic, irq_cpus, queue_packets, rarely_interrupts, receive_time,
 };
 use rxlab_path::model::{CpuRates, Irq, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::simulation::all_irqs;
@@ -69,6 +69,10 @@ impl Machine<'_> {
             if nic.rx.iter().any(|queue| !reached.contains_key(&queue.index)) {
                 return false;
             }
+        }
+        // Equal parts would be a guess, and cover everything.
+        if nic.rx.iter().any(|queue| rarely_interrupts(nic, queue, self.rates)) {
+            return false;
         }
         let packets = nic.rx.iter().map(|queue| queue_packets(nic, queue, self.rates));
         let (most, all) = packets.fold((0.0, 0.0), |(most, all), packets| (packets.max(most), all + packets));

@@ -25,7 +25,7 @@ use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{
     ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, may_be_foreign, may_come,
-    queue_packets, receive_time,
+    queue_packets, rarely_interrupts, receive_time,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text, simulation};
@@ -428,10 +428,15 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
     let rfs = if readable && refused.is_none() { rfs::settings(model, nic) } else { Vec::new() };
     let mut spread = Spread::default();
     let off = nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty));
+    let is_uneven = || nic.rx.iter().any(|queue| rarely_interrupts(nic, queue, rates));
     let unmasked = || match (readable, off) {
         (false, _) => format!("a mask of {} cannot be read", nic.name),
         (true, true) => match unproven(model, rates, nic) {
             Some(why) => why,
+            None if is_uneven() => format!(
+                "{} counts no packets by queue, and its interrupts differ too much to tell which of its queues to hand on",
+                nic.name
+            ),
             None => {
                 format!("the queues of {} are quiet, or too few CPUs have room for their packets", nic.name)
             }

@@ -2,7 +2,7 @@
 
 use super::{
     adapts, arrivals, candidates, carrier, devices_account, foreign, foreign_nic, headroom, irq_cpus,
-    is_counted, loopback_share, may_be_foreign, may_be_lo, queue_packets,
+    is_counted, is_quiet, loopback_share, may_be_foreign, may_be_lo, queue_packets, rarely_interrupts,
 };
 use crate::model::{Fact, IrqRates};
 use crate::sketch::Sketch;
@@ -18,6 +18,23 @@ fn interrupts_land_where_the_kernel_says_or_where_they_were_counted() {
     assert_eq!(lands(&model), "3", "by the counters");
     model.cpus[3].online = false;
     assert_eq!(lands(&model), "", "an offline CPU takes none");
+}
+
+/// A busy queue may be polled without interrupts.
+#[test]
+fn queues_that_rarely_interrupt_bring_little_or_are_polled() {
+    let of_third = |third: f64, busy: f64| {
+        let host = Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 6e4).receives(2, busy, 0.0);
+        let (model, mut rates) = host.build();
+        for (irq, rate) in rates.irqs.iter_mut().zip([9e3, 6e3, third]) {
+            irq.per_cpu.values_mut().for_each(|value| *value = rate);
+        }
+        let nic = &model.nics[0];
+        [rarely_interrupts, is_quiet].map(|is_so| is_so(nic, &nic.rx[2], &rates))
+    };
+    assert_eq!(of_third(300.0, 0.1), [true, true]);
+    assert_eq!(of_third(300.0, 0.6), [true, false], "polled");
+    assert_eq!(of_third(2e3, 0.1), [false, false], "moderated");
 }
 
 /// irqbalance moved an interrupt, and all packets were said to be its present CPU's.

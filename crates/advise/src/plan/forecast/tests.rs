@@ -1,6 +1,6 @@
 //! Hand-written and generated plans, with and without measured costs.
 
-use super::forecast;
+use super::{add_forecast, forecast};
 use crate::diagnose::sketch::Sketch;
 use crate::plan::spread;
 use rxlab_base::units::{CpuId, IrqId};
@@ -48,6 +48,24 @@ fn what_other_devices_may_bring_stays() {
     assert!(after(0.0) < 0.5 && after(6e4) > 0.6, "{} and {}", after(0.0), after(6e4));
     assert_eq!(after(6e6), after(6e4), "no more than the CPU counts");
 }
+
+/// Equal parts of what no queue counts were moved, although interrupts say that one has nearly all.
+#[test]
+fn nothing_is_predicted_of_queues_whose_shares_are_unknown() {
+    let notes = |rest: f64| {
+        let host = Sketch::new(8).device("eth0", &[0; 3]).traffic("eth0", 1e5).receives(0, 0.97, 1e5);
+        let (model, mut rates) = host.build();
+        for (irq, rate) in rates.irqs.iter_mut().zip([1.4e4, rest, rest]) {
+            irq.per_cpu = [(CpuId(0), rate)].into();
+        }
+        let mut plan = plan(&["irq_affinity eth0/rx-1 = 1"]);
+        add_forecast(&model, &rates, &mut plan);
+        plan.notes
+    };
+    assert_eq!(notes(5e3), [""; 0]);
+    let why =
+        "no prediction: eth0 counts no packets by queue, and its interrupts differ too much for equal parts";
+    assert_eq!(notes(120.0), [why]);
 }
 
 /// mvneta does not report the queue of a packet: rx-0's mask counts for all of them, and so it does here.

@@ -73,6 +73,19 @@ fn no_packets_go_to_cpus_that_programs_fill() {
     assert_eq!(plan(&host(1), "rps"), [""; 0]);
 }
 
+/// RPS counted as redundant while one CPU took all packets, as equal parts of them cover every CPU.
+#[test]
+fn queues_that_are_not_counted_do_not_cover_every_cpu_by_guess() {
+    let sketch = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).traffic("eth0", 4e4).receives(1, 0.95, 4e4);
+    let sketch = sketch.measured(|rates| {
+        for (irq, rate) in rates.irqs.iter_mut().zip([300.0, 15e3, 300.0, 300.0]) {
+            irq.per_cpu.values_mut().for_each(|value| *value = rate);
+        }
+    });
+    let why = "rps: eth0 counts no packets by queue, and its interrupts differ too much to tell which of its queues to hand on";
+    assert_eq!(spread_by(sketch).reasons[0].to_string(), why);
+}
+
 /// A gain was predicted for what may be one flow, and the doctor alone did without.
 #[test]
 fn nothing_is_predicted_of_what_may_be_one_flow() {
