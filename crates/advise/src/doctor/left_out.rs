@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Proposal;
-use rxlab_base::units::{CpuMask, NicName};
-use rxlab_path::evidence::{TRAFFIC, nic_irq_cpus, receive_time};
-use rxlab_path::model::{Model, Nic, Rates};
-use rxlab_setting::set_of;
+use rxlab_base::units::{CpuMask, NicName, QueueId};
+use rxlab_path::evidence::{TRAFFIC, irq_cpus, nic_irq_cpus, receive_time};
+use rxlab_path::model::{Model, Nic, Rates, RxQueue};
+use rxlab_setting::{Target, set_of};
 
 /// CPUs that a mask leaves out for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,8 @@ fn of_plan(model: &Model, rates: &Rates, proposal: &Proposal) -> Vec<CpusLeftOut
     if mask.is_empty() {
         return Vec::new();
     }
-    let homes = homes(model, rates, nic);
+    let all = nic_irq_cpus(nic, model, rates);
+    let homes = homes(model, rates, nic, proposal);
     let mut rest = model.online().difference(mask);
     let mut found = Vec::new();
     let mut take = |cpus: &CpuMask, why: &dyn Fn(bool) -> String| {
@@ -53,6 +54,10 @@ fn of_plan(model: &Model, rates: &Rates, proposal: &Proposal) -> Vec<CpusLeftOut
     take(&model.set_apart(), &|_| "isolated".to_owned());
     take(&homes, &|one| if one { "receives" } else { "receive" }.to_owned());
     take(&model.siblings(&homes), &|one| format!("{} {core}", if one { "shares" } else { "share" }));
+    // A mask may have CPUs of its other queues: then these are no reason.
+    if mask.intersection(&all).is_empty() {
+        take(&all, &|one| if one { "receives" } else { "receive" }.to_owned());
+    }
     for other in model.nics.iter().filter(|other| rates.rx_packets(&other.name) >= TRAFFIC) {
         let cpus = nic_irq_cpus(other, model, rates);
         take(&cpus, &|one| format!("{} {}", if one { "receives" } else { "receive" }, other.name));
@@ -60,9 +65,15 @@ fn of_plan(model: &Model, rates: &Rates, proposal: &Proposal) -> Vec<CpusLeftOut
     found
 }
 
-/// The CPUs that take the interface's packets before any mask applies.
-fn homes(model: &Model, rates: &Rates, nic: &Nic) -> CpuMask {
-    let interrupts = nic_irq_cpus(nic, model, rates);
+/// The CPUs that take packets before masks of the plan apply.
+fn homes(model: &Model, rates: &Rates, nic: &Nic, proposal: &Proposal) -> CpuMask {
+    let is_set = |queue: &&RxQueue| {
+        let target = Target::queue(&nic.name, QueueId::rx(queue.index));
+        let mut sets = proposal.plan.settings.iter().map(|planned| &planned.set);
+        nic.is_steered_by_first() || sets.any(|set| set.knob == "rps" && set.target == target)
+    };
+    let set = nic.rx.iter().filter(is_set).map(|queue| irq_cpus(queue, model, rates));
+    let interrupts = set.fold(CpuMask::new(), |all, one| all.union(&one));
     let hottest = || rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time));
     if interrupts.is_empty() { hottest().map(|(cpu, _)| cpu).into_iter().collect() } else { interrupts }
 }
@@ -85,5 +96,12 @@ mod tests {
         assert_eq!(said(Sketch::case_a().isolate("5-6")), "5-6 isolated, 2 receives");
         let two = Sketch::case_a().device("eth1", &[1]).traffic("eth1", 2e4).receives(1, 0.3, 2e4);
         assert_eq!(said(two), "2 receives, 1 receives eth1");
+        let hot = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]);
+        let hot = hot.queue_traffic("eth0", &[1e5, 2e3, 2e3, 2e3, 2e3, 2e3, 2e3, 2e3]).receives(0, 0.95, 1e5);
+        assert_eq!(
+            said(hot),
+            "0 receives, 4 shares CPU 0's core",
+            "the others receive as well, and get more"
+        );
     }
 }
