@@ -478,7 +478,6 @@ fn proposal(
 ) -> Proposal {
     let host = Some(model.identity.hostname.clone());
     let mut plan = Plan { host, settings, ..Plan::new(&name.to_string(), &[]) };
-    add_forecast(model, rates, &mut plan);
     if name != PlanName::Rps {
         plan.notes.push(
             "RFS follows the CPU that last read a connected socket: TCP, and UDP after connect(); other \
@@ -486,6 +485,7 @@ fn proposal(
                 .to_owned(),
         );
     }
+    add_forecast(model, rates, &mut plan);
     Proposal { nic: nic.name.clone(), plan, next: None }
 }
 
