@@ -4,6 +4,7 @@
 //! CPUs is drowning.
 
 use super::Variable;
+use crate::diagnose::without_reader;
 use crate::plan::draft::Draft;
 use crate::plan::spread::{below, busiest, of_hot_cpu, of_nic};
 use crate::plan::step;
@@ -57,8 +58,14 @@ fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
     let nics: Vec<&Nic> = names.iter().filter_map(|name| draft.model.nic(name)).collect();
     let found = of_nic(&draft.model, &draft.rates, nic, &nics, draft.width);
     let asked = |plan: &Plan| plan.settings.iter().all(|planned| draft.wants(variable(planned)));
-    let plans: Vec<Plan> = found.proposals.into_iter().map(|proposal| proposal.plan).filter(asked).collect();
+    let mut plans: Vec<Plan> =
+        found.proposals.into_iter().map(|proposal| proposal.plan).filter(asked).collect();
     found.reasons.into_iter().for_each(|why| draft.leave(why));
+    let unread = without_reader(&draft.rates).filter(|_| !draft.is_asked(Variable::Rfs));
+    if let Some(why) = unread.filter(|_| plans.iter().any(|plan| sets(plan, Variable::Rfs))) {
+        plans.retain(|plan| !sets(plan, Variable::Rfs));
+        draft.leave(Variable::Rfs.because(why.to_owned()));
+    }
     let Some(plan) = chosen(draft, name, plans) else { return };
     for step in [Variable::Rps, Variable::Rfs] {
         let own = plan.settings.iter().filter(|planned| variable(planned) == step);
@@ -78,7 +85,6 @@ fn chosen(draft: &mut Draft<'_>, name: &NicName, mut plans: Vec<Plan>) -> Option
         return plans.pop();
     }
     let is_on = draft.model.nic(name).is_some_and(step::rfs::is_handed_on);
-    let sets = |plan: &Plan, of: Variable| plan.settings.iter().any(|planned| variable(planned) == of);
     let has_rps = is_on || plans.iter().any(|plan| sets(plan, Variable::Rps));
     let fits = |plan: &Plan| plan.prediction.as_ref().map(|prediction| prediction.most_after);
     // No figure is better than none: a plan without a prediction may do more.
@@ -98,6 +104,10 @@ fn chosen(draft: &mut Draft<'_>, name: &NicName, mut plans: Vec<Plan>) -> Option
         draft.leave(step::rfs::next_to_rps(draft, nic));
     }
     best
+}
+
+fn sets(plan: &Plan, of: Variable) -> bool {
+    plan.settings.iter().any(|planned| variable(planned) == of)
 }
 
 /// The variable of a setting of the spreading planner.
