@@ -133,14 +133,14 @@ fn is_of_others(knob: &dyn Knob, site: Site<'_>, effect: &Effect, was: &String, 
 
 /// The interface with the values that a write may have reset, and what the write did.
 #[derive(Clone, Copy)]
-pub(super) struct Beside<'a> {
+pub(super) struct Dependents<'a> {
     pub(super) host: &'a dyn Host,
     pub(super) model: &'a Model,
     pub(super) nic: &'a NicName,
     pub(super) effect: &'a Effect,
 }
 
-impl Beside<'_> {
+impl Dependents<'_> {
     /// Looks at a value at its place: by knob and site.
     fn at<T>(self, value: &Displaced, look: impl FnOnce(&'static dyn Knob, Site<'_>) -> T) -> Option<T> {
         let knob = knob_of(&value.knob).ok()?;
@@ -383,7 +383,7 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
 
 #[cfg(test)]
 mod tests {
-    use super::{Beside, before_replaced, displaced};
+    use super::{Dependents, before_replaced, displaced};
     use crate::apply::testbed::RunningHost;
     use crate::journal::{Displaced, Effect, Intent, Touched};
     use crate::knob;
@@ -513,7 +513,8 @@ mod tests {
 
     fn carried(earlier: &Touched, there: Vec<Displaced>) -> Vec<Displaced> {
         let (host, model, nic) = (RecordedHost::new(), model(), "eth0".parse().expect("a name"));
-        Beside { host: &host, model: &model, nic: &nic, effect: &Effect::default() }.carried(earlier, there)
+        Dependents { host: &host, model: &model, nic: &nic, effect: &Effect::default() }
+            .carried(earlier, there)
     }
 
     #[test]
@@ -550,8 +551,8 @@ mod tests {
             began: Some(1_000_000_000),
         };
         let by_others = |host: &RecordedHost, knob: &str, before: Displaced, live: Displaced| {
-            let beside = Beside { host, model: &model, nic: &nic, effect: &effect(knob) };
-            !beside.set_by_others(&[before], &[live]).is_empty()
+            let dependents = Dependents { host, model: &model, nic: &nic, effect: &effect(knob) };
+            !dependents.set_by_others(&[before], &[live]).is_empty()
         };
         for (tick, cpus, expected) in [(5, "2", true), (5, "0-6", true), (99, "0-6", false), (99, "2", false)]
         {

@@ -11,7 +11,7 @@ use super::ApplyError;
 use super::caught::caught;
 use super::check::knob_of;
 use super::deadline::nanoseconds;
-use super::displaced::{self, Beside};
+use super::displaced::{self, Dependents};
 use super::environment::environment;
 use super::locate::{in_one, is_another, object_id, object_of};
 use super::other_names::OtherNames;
@@ -284,7 +284,7 @@ impl Transaction {
             }
             if let (Some(earlier), Some(nic)) = (earlier, target.nic()) {
                 let effect = self.journal.history().effect(|other| other.seq == earlier.seq);
-                displaced = Beside { host, model, nic, effect: &effect }.carried(earlier, displaced);
+                displaced = Dependents { host, model, nic, effect: &effect }.carried(earlier, displaced);
             }
         }
         // If this process died before noticing, its values would be the ones to set again.

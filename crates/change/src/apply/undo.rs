@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::caught::caught;
 use super::commands::{self, CommandUndo};
-use super::displaced::{self, Beside};
+use super::displaced::{self, Dependents};
 use super::locate::{
     Place, has_queue, is_as_old, is_of_namespace, is_of_queue, locate, object_id, object_now, was_made_again,
 };
@@ -380,8 +380,8 @@ fn replay_lost(
     };
     let armed = journal.arm_restore(touched.seq).ok_or("its intent is not in the journal")?;
     let mut model = displaced::rediscover(host, model);
-    let beside = Beside { host, model: &model, nic, effect: armed.effect() };
-    let lost = beside.reset_to_new(&touched.displaced).map_err(|error| error.to_string())?;
+    let dependents = Dependents { host, model: &model, nic, effect: armed.effect() };
+    let lost = dependents.reset_to_new(&touched.displaced).map_err(|error| error.to_string())?;
     displaced::replay(host, &mut model, (nic, found), &lost, &armed).map_err(|error| error.to_string())?;
     Ok(())
 }
@@ -494,18 +494,18 @@ fn displaced_values(
         return Ok(Some(displaced::overlaid(&touched.displaced, held)));
     }
     let effect = journal.history().effect(|other| other.seq == touched.seq);
-    let beside = Beside { host, model, nic, effect: &effect };
+    let dependents = Dependents { host, model, nic, effect: &effect };
     let is_cut_short = !touched.unsettled.is_empty();
     if is_original && is_cut_short {
         return Ok(Some(touched.displaced.clone()));
     }
     if is_original {
-        let values = beside.reset_to_new(&touched.displaced)?;
+        let values = dependents.reset_to_new(&touched.displaced)?;
         return Ok(is_still_it().then_some(values));
     }
     let mut held = displaced::now(host, model, nic, &touched.displaced)?;
     if is_cut_short {
-        held = beside.set_by_others(&touched.displaced, &held);
+        held = dependents.set_by_others(&touched.displaced, &held);
     }
     if let Some(knob) = knob::find(&touched.knob) {
         held = displaced::before_replaced(knob, live, &touched.displaced, held);
@@ -529,7 +529,7 @@ fn displaced_values(
     // An earlier attempt was refused: current values still count, except those of queues it recreated anyway.
     // Values that the transaction itself set are already restored, and not to be set again.
     if let Some(before) = &touched.held {
-        let mut lost = beside.reset_to_new(before)?;
+        let mut lost = dependents.reset_to_new(before)?;
         lost.retain(|one| own(one).is_none());
         held = displaced::overlaid(&held, &lost);
         // The owner of a value may have gone with the write, such as the thread of a NAPI.

@@ -249,7 +249,7 @@ fn a_program_that_reads_what_undo_says_is_not_named() {
     let script = "\"$@\" apply --set \"affinity pid:$$ = 0\"; \"$@\" undo | cat; echo between\n\
                   \"$@\" apply --set \"affinity pid:$$ = 0\"; sleep 60 >/dev/null 2>&1 & started=$!\n\
                   code=0; \"$@\" undo | cat || code=$?; kill $started; [ $code = 4 ] || exit 1; echo later\n\
-                  \"$@\" apply --set \"affinity pid:$$ = 0\"; exec > >(cat); sleep .1; \"$@\" undo";
+                  \"$@\" apply --set \"affinity pid:$$ = 0\"; exec > >(cat); sleep .1; \"$@\" undo || exit $?";
     let program = rxlab(state.path(), &[]);
     let mut shell = Command::new("bash");
     shell
