@@ -56,7 +56,7 @@ fn of_plan(model: &Model, rates: &Rates, proposal: &Proposal) -> Vec<CpusLeftOut
     take(&model.siblings(&homes), &|one| format!("{} {core}", if one { "shares" } else { "share" }));
     // A mask may have CPUs of its other queues: then these are no reason.
     if mask.intersection(&all).is_empty() {
-        take(&all, &|one| if one { "receives" } else { "receive" }.to_owned());
+        take(&all, &|one| if one { "takes other interrupts" } else { "take other interrupts" }.to_owned());
     }
     for other in model.nics.iter().filter(|other| rates.rx_packets(&other.name) >= TRAFFIC) {
         let cpus = nic_irq_cpus(other, model, rates);
