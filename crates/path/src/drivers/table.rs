@@ -279,6 +279,7 @@ pub static DRIVERS: &[Driver] = &[
         hash: Hash { hides_symmetry: true, ..UNKNOWN.hash },
         has_arfs: true,
         sources: &[
+            "ethernet/mellanox/mlx5/core/en_fs.c: mlx5e_destroy_flow_steering",
             "ethernet/mellanox/mlx5/core/pci_irq.c: irq_set_name, irq_sf_set_name",
             "ethernet/mellanox/mlx5/core/en_main.c: mlx5e_open_channel, mlx5e_create_netdev (mlx5e_nch_2_num_rxqs)",
             "ethernet/mellanox/mlx5/core/en_stats.c: rq_stats_desc",
@@ -365,7 +366,7 @@ pub static DRIVERS: &[Driver] = &[
         hash: WITHOUT_PORTS,
         moderation: BY_1_OR_3,
         sources: &[
-            "ethernet/intel/igb/igb_main.c: igb_request_msix, igb_rx_hash",
+            "ethernet/intel/igb/igb_main.c: igb_request_msix, igb_rx_hash, igb_nfc_filter_restore",
             "ethernet/intel/igb/igb_ethtool.c: igb_get_strings, igb_set_coalesce",
         ],
         ..UNKNOWN
@@ -391,7 +392,7 @@ pub static DRIVERS: &[Driver] = &[
         ],
         moderation: BY_1_OR_3,
         sources: &[
-            "ethernet/intel/igc/igc_main.c: igc_request_msix",
+            "ethernet/intel/igc/igc_main.c: igc_request_msix, igc_restore_nfc_rules",
             "ethernet/intel/igc/igc_ethtool.c: igc_ethtool_set_coalesce",
         ],
         ..UNKNOWN
@@ -427,7 +428,7 @@ pub static DRIVERS: &[Driver] = &[
         has_atr: true,
         moderation: SPACED,
         sources: &[
-            "ethernet/intel/i40e/i40e_main.c: i40e_vsi_request_irq_msix",
+            "ethernet/intel/i40e/i40e_main.c: i40e_vsi_request_irq_msix, i40e_fdir_filter_restore",
             "ethernet/intel/i40e/i40e_ethtool.c: i40e_gstrings_queue_stats, i40e_set_coalesce",
             "ethernet/intel/i40e/i40e_txrx.c: i40e_atr",
         ],
@@ -628,7 +629,7 @@ pub static DRIVERS: &[Driver] = &[
         hash: WITHOUT_PORTS,
         has_arfs: true,
         sources: &[
-            "ethernet/sfc/efx_channels.c: efx_get_channel_name",
+            "ethernet/sfc/efx_channels.c: efx_get_channel_name, efx_realloc_channels",
             "ethernet/sfc/ethtool_common.c: efx_describe_per_queue_stats",
             "ethernet/sfc/rx_common.c: efx_rx_packet_gro, efx_filter_rfs",
         ],
