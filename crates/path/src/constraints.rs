@@ -291,7 +291,7 @@ pub fn is_stuck(irq: &Irq, rates: &Rates) -> bool {
     if !irq.is_pending() {
         return false;
     }
-    let counted = rates.irqs.iter().find(|rates| rates.irq == irq.number);
+    let counted = rates.irq(irq.number);
     let fired = |mask: &CpuMask| {
         let rates = counted.into_iter().flat_map(|counted| &counted.per_cpu);
         rates.filter(|(cpu, _)| mask.contains(**cpu)).map(|(_, rate)| rate).sum::<f64>()

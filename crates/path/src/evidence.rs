@@ -161,7 +161,7 @@ const MOVED: f64 = 0.1;
 pub fn arrivals(queue: &RxQueue, model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
     let cpus = irq_cpus(queue, model, rates);
     if let [irq] = &queue.irqs[..]
-        && let Some(counted) = rates.irqs.iter().find(|rates| rates.irq == irq.number)
+        && let Some(counted) = rates.irq(irq.number)
         && cpus.len() == 1
     {
         let all: f64 = counted.per_cpu.values().sum();
@@ -197,7 +197,7 @@ pub fn reach_every_cpu(nic: &Nic, model: &Model, rates: &Rates) -> bool {
 fn irq_cpu(irq: &Irq, rates: &Rates) -> CpuMask {
     let one = |mask: Option<&CpuMask>| mask.filter(|mask| mask.len() == 1).cloned();
     let counted = || {
-        let irq = rates.irqs.iter().find(|rates| rates.irq == irq.number)?;
+        let irq = rates.irq(irq.number)?;
         let most = irq.per_cpu.values().copied().fold(0.0, f64::max);
         let busy = irq.per_cpu.iter().filter(|(_, rate)| most > 0.0 && **rate >= most / 2.0);
         Some(busy.map(|(cpu, _)| *cpu).collect::<CpuMask>()).filter(|mask| !mask.is_empty())
@@ -213,10 +213,7 @@ const RARELY: f64 = 0.1;
 /// that it is polled without interrupts. Equal parts are then no estimate.
 pub fn rarely_interrupts(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
     let interrupts = |queue: &RxQueue| {
-        let rate = |irq: &Irq| {
-            let at = rates.irqs.binary_search_by_key(&irq.number, |rates| rates.irq).ok()?;
-            Some(rates.irqs[at].per_cpu.values().sum::<f64>())
-        };
+        let rate = |irq: &Irq| Some(rates.irq(irq.number)?.per_cpu.values().sum::<f64>());
         queue.irqs.iter().map(rate).reduce(|all, one| Some(all? + one?)).flatten()
     };
     if is_counted(nic, queue, rates) {
@@ -232,7 +229,7 @@ pub fn is_quiet(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
     if defers(nic) || !rarely_interrupts(nic, queue, rates) {
         return false;
     }
-    let own = queue.irqs.iter().filter_map(|irq| rates.irqs.iter().find(|rates| rates.irq == irq.number));
+    let own = queue.irqs.iter().filter_map(|irq| rates.irq(irq.number));
     let mut cpus = own.flat_map(|irq| irq.per_cpu.keys()).filter_map(|cpu| rates.cpu(*cpu)).peekable();
     cpus.peek().is_some() && cpus.all(|cpu| receive_time(cpu) < SUBSTANTIAL)
 }

@@ -34,6 +34,6 @@ pub use simulation::{is_to_come, set_queues, simulate};
 pub use target::{Target, common_interrupt, interrupts, queueless_targets, sent_elsewhere};
 pub use tunable::{
     Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, discarded_by, is_of_napi,
-    risk_and_upkeep, tunable,
+    may_discard, risk_and_upkeep, tunable,
 };
 pub use words::in_words;

@@ -351,6 +351,12 @@ pub fn discarded_by(knob: &str) -> Vec<&'static str> {
     found
 }
 
+/// False if a write of `knob` on an interface of this driver keeps the values of `other`, which it discards on others.
+pub fn may_discard(knob: &str, other: &str, driver: Option<&str>) -> bool {
+    let of_rings = ["ring_rx", "ring_tx"].contains(&knob) && SPREADING.contains(&other);
+    !of_rings || drivers::facts(driver).rings_reset_rss
+}
+
 /// Position of a knob in the order of applying.
 pub fn apply_order(knob: &str) -> Option<usize> {
     TUNABLES.iter().position(|row| row.name == knob)
@@ -406,7 +412,7 @@ impl Owner {
 
 #[cfg(test)]
 mod tests {
-    use super::{TUNABLES, apply_order, discarded_by, tunable};
+    use super::{TUNABLES, apply_order, discarded_by, may_discard, tunable};
 
     /// Setting a value again must not discard one that was set again before.
     #[test]
@@ -426,6 +432,11 @@ mod tests {
         assert_eq!(discarded_by("queue_threaded"), ["napi_affinity", "napi_priority"]);
         let gro = discarded_by("gro");
         assert_eq!((gro[0], gro[gro.len() - 1]), ("threaded", "napi_priority"));
+        let of_rings = |name: &str, driver| {
+            discarded_by("ring_rx").contains(&name) && may_discard("ring_rx", name, Some(driver))
+        };
+        assert_eq!(["iavf", "bnxt_en"].map(|driver| of_rings("rss", driver)), [true, false]);
+        assert_eq!(["iavf", "bnxt_en"].map(|driver| of_rings("xps_cpus", driver)), [true; 2]);
         assert!(discarded_by("rps").is_empty() && discarded_by("threaded") == discarded_by("queue_threaded"));
     }
 }

@@ -10,8 +10,7 @@ use super::guest;
 use crate::process::Ended;
 
 /// A sample that missed the finding, or in which nothing could be planned, is repeated: the guest's CPUs share two that others use as
-/// well. Then applies the
-/// planner's plan and reads the same counters for as long again.
+/// well. Then applies the planner's plan and reads the same counters for as long again.
 const JOB: &str = r#"
 net_rx() {
     part "$1"

@@ -11,7 +11,7 @@ use crate::knob::{Knob, KnobError, Site, check_threads};
 use rxlab_base::parse;
 use rxlab_base::units::NicName;
 use rxlab_path::model::{Model, Nic, NicKind};
-use rxlab_setting::{Owner, Setting, Target, apply_order, tunable};
+use rxlab_setting::{Owner, Setting, Target, apply_order, may_discard, tunable};
 use rxlab_sys::{Host, Query};
 
 /// Current values that writing `knob` to `target` may reset. One that exists but cannot be read
@@ -30,10 +30,9 @@ pub(super) fn displaced(
     if let Some(unread) = target.nic().and_then(|nic| unread(site, nic)) {
         return Err(unread.into());
     }
-    let keeps_rss =
-        target.nic().and_then(|nic| model.nic(nic)).is_none_or(|nic| !nic.driver_facts().rings_reset_rss);
+    let driver = target.nic().and_then(|nic| model.nic(nic)?.driver.as_deref());
     for name in knob.discards().iter().chain(knob.replaces()) {
-        if keeps_rss && ["ring_rx", "ring_tx"].contains(&knob.name()) && ["rss", "rss_key"].contains(name) {
+        if !may_discard(knob.name(), name, driver) {
             continue;
         }
         // A test of the rows rejects a name without a knob.

@@ -17,7 +17,7 @@ pub struct Rates {
     pub cpus: Vec<CpuRates>,
     /// One entry for each interface present at both ends.
     pub nics: Vec<NicRates>,
-    /// One entry for each numbered interrupt present at both ends.
+    /// One entry for each numbered interrupt present at both ends, in ascending order.
     pub irqs: Vec<IrqRates>,
     /// `true` if the kernel accounts softirq time exactly; `false` = tick samples, fit only for
     /// intervals of seconds; `None` = unknown.
@@ -120,6 +120,11 @@ impl Rates {
     /// The rates of a CPU; `None` unless both samples have its counters.
     pub fn cpu(&self, id: CpuId) -> Option<&CpuRates> {
         self.cpus.iter().find(|rates| rates.cpu == id)
+    }
+
+    /// The rates of an interrupt; `None` unless both samples have its counts.
+    pub fn irq(&self, number: IrqId) -> Option<&IrqRates> {
+        self.irqs.binary_search_by_key(&number, |rates| rates.irq).ok().map(|at| &self.irqs[at])
     }
 
     /// The rates of an interface; `None` unless both samples have its counters.
