@@ -37,7 +37,7 @@ mod value;
 mod xps;
 
 pub(crate) use affinity::{
-    directory as group_directory, directory_and_path as group_directory_and_path, has_napi_thread,
+    ALL, directory as group_directory, directory_and_path as group_directory_and_path, has_napi_thread,
     is_in_group,
 };
 pub use error::{KnobError, Result};

@@ -386,8 +386,7 @@ mod tests {
     use crate::apply::testbed::RunningHost;
     use crate::journal::{Displaced, Effect, Intent, Touched};
     use crate::knob;
-    use crate::knob::testbed::model;
-    use rxlab_base::parse::{attribute, one_message};
+    use crate::knob::testbed::{model, with_thread};
     use rxlab_base::units::Fact;
     use rxlab_path::model::Model;
     use rxlab_sys::{Cause, RecordedHost};
@@ -522,19 +521,6 @@ mod tests {
         assert_eq!(carried, [rps(0, "4"), rps(1, "2")], "what is there may have been set since");
     }
 
-    /// eth0 whose first queue is polled by a thread that began in this tick, and has these CPUs.
-    fn with_thread(tick: u64, cpus: &str) -> RecordedHost {
-        let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
-        let napi = one_message(&[&ids.concat()[..], &attribute(4, 500u32.to_ne_bytes())].concat());
-        let zeros = |count| " 0".repeat(count);
-        RecordedHost::new()
-            .with("netlink/netdev/napi-get", napi)
-            .with("sys/devices/system/cpu/online", "0-6\n")
-            .with("proc/500/comm", "napi/eth0-8193\n")
-            .with("proc/500/stat", format!("500 (napi/eth0-8193) S 2{} {tick}{}\n", zeros(17), zeros(30)))
-            .with("proc/500/task/500/status", format!("Name:\tnapi\nCpus_allowed_list:\t{cpus}\n"))
-    }
-
     fn of_queue(knob: &str, value: &str) -> Displaced {
         let target = "eth0/rx-0".parse().expect("a target");
         Displaced { knob: knob.to_owned(), target, value: value.to_owned() }
@@ -557,7 +543,8 @@ mod tests {
         {
             let live = if cpus == "2" { cpus } else { "all" };
             let (before, live) = (of_queue("napi_affinity", "1"), of_queue("napi_affinity", live));
-            let found = by_others(&with_thread(tick, cpus), "channels", before, live);
+            let online = RecordedHost::new().with("sys/devices/system/cpu/online", "0-6\n");
+            let found = by_others(&with_thread(online, tick, cpus), "channels", before, live);
             assert_eq!(found, expected, "a thread of tick {tick} with CPUs {cpus}");
         }
         for (live, expected) in [("9", true), ("5", false), ("0", false), ("2", false)] {

@@ -11,6 +11,7 @@ mod suspects;
 use serde::{Deserialize, Serialize};
 use suspects::SUSPECTS;
 
+use super::locate::is_as_old;
 use crate::journal::{DeviceThen, Environment, Touched};
 use crate::knob::Knob;
 use rxlab_base::display_as;
@@ -77,6 +78,8 @@ pub(super) struct Scene<'a> {
     pub(super) model: &'a Model,
     /// The transaction that set it.
     pub(super) id: &'a str,
+    /// When that began, in nanoseconds since boot; `None` if not recorded.
+    pub(super) began: Option<u64>,
     pub(super) knob: &'static dyn Knob,
     pub(super) touched: &'a Touched,
     /// By current names; `None` when the device is gone.
@@ -111,9 +114,10 @@ impl Scene<'_> {
         self.model.nic(self.target?.nic()?)
     }
 
-    /// True if the value is that of a recreated queue or interrupt.
+    /// True if the value is that of a recreated queue, interrupt or thread.
     fn is_fresh(&self) -> bool {
-        self.live.is_some_and(|live| self.knob.is_fresh(self.host, live))
+        let is_old = |target| is_as_old(self.knob, self.knob.site(self.host, self.model, target), self.began);
+        self.live.is_some_and(|live| self.knob.is_fresh(self.host, live)) && !self.target.is_some_and(is_old)
     }
 }
 

@@ -161,6 +161,7 @@ pub fn status(
                 host,
                 model,
                 id: &begin.id,
+                began: history.began(),
                 knob,
                 touched,
                 target: target.as_ref(),

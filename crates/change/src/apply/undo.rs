@@ -126,9 +126,11 @@ pub(super) fn run(
     Undo { id: journal.id().to_owned(), outcomes, command, closed, journal_error }
 }
 
-/// Outcomes of single queues name the original that a write for all queues, undone after them at `now`, has given them. If that
-/// failed, it may have given them any value.
+/// A write for all queues, undone at `now` after single ones, may have given these any value if it failed.
 fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched, now: &Target, undone: &Outcome) {
+    if !matches!(undone, Outcome::Altered { .. } | Outcome::Failed { .. }) {
+        return;
+    }
     let replaces = knob::find(&for_all.knob).map_or(&[][..], |knob| knob.replaces());
     let is_replaced = |one: &UndoOutcome| {
         replaces.contains(&one.knob.as_str())
@@ -136,19 +138,8 @@ fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched, now: &Target, u
             && matches!(one.outcome, Outcome::Restored | Outcome::Unchanged)
     };
     for one in outcomes.iter_mut().filter(|one| is_replaced(one)) {
-        match undone {
-            Outcome::Restored => {}
-            Outcome::Altered { .. } | Outcome::Failed { .. } => {
-                let why = format!("it comes back with {} {now}", for_all.knob);
-                (one.outcome, one.trouble) = (Outcome::Failed { why }, true);
-                continue;
-            }
-            _ => return,
-        }
-        let is_it =
-            |value: &&Displaced| value.knob == one.knob && value.target.lasting() == one.target.lasting();
-        let own = for_all.displaced.iter().find(is_it).map(|value| &value.value);
-        one.original = own.unwrap_or(&for_all.original).clone();
+        let why = format!("it comes back with {} {now}", for_all.knob);
+        (one.outcome, one.trouble) = (Outcome::Failed { why }, true);
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) use members::has_napi_thread;
 
 use super::{Knob, Parts, Result, Site};
 use crate::journal::{Armed, Part};
-pub(super) use lists::ALL;
+pub(crate) use lists::ALL;
 use lists::Lists;
 use rxlab_path::model::{Model, Process};
 use rxlab_setting::Target;

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use super::error::Meanings;
 use super::ntuple_rule::{Before, keep_all_of_driver};
-use super::{Knob, Result, Site, rss_context, value};
+use super::{Knob, KnobError, Result, Site, rss_context, value};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{ChannelKind, Channels, channels};
 use rxlab_base::units::Fact;
@@ -51,10 +51,17 @@ fn count(counts: &[(ChannelKind, u32)], kind: ChannelKind) -> u32 {
     counts.iter().find(|(k, _)| *k == kind).map_or(0, |(_, count)| *count)
 }
 
-/// Refuses to go on if the driver would delete rules or contexts with its queues.
+/// Refuses to go on if the driver would delete rules or contexts with its queues, and names both: `undo --force` loses them.
 fn keep_all(site: Site<'_>, before: Before) -> Result {
-    keep_all_of_driver(site, |deletes| deletes.channels, before)?;
-    rss_context::keep_all_of_driver(site)
+    let rules = keep_all_of_driver(site, |deletes| deletes.channels, before);
+    let contexts = rss_context::keep_all_of_driver(site);
+    match (rules, contexts) {
+        (Err(KnobError::UnrestorableValue { why: rules, .. }), Err(error)) => Err(match error {
+            KnobError::UnrestorableValue { why, .. } => site.unrestorable(format!("{rules}; nor {why}")),
+            error => error,
+        }),
+        (rules, contexts) => rules.and(contexts),
+    }
 }
 
 const MEANINGS: Meanings = &[
@@ -138,7 +145,7 @@ mod tests {
     use super::{ChannelKind, EthtoolGet, Knob, NicChannels};
     use crate::knob::testbed::{self, answer, check, model, path, read, target, with_rules, write};
     use rxlab_base::parse::ethtool::{Channels, Count};
-    use rxlab_sys::{Host, Query, RecordedHost};
+    use rxlab_sys::{Cause, Host, Query, RecordedHost};
 
     fn host(channels: Channels) -> RecordedHost {
         RecordedHost::new().with(&path(EthtoolGet::Channels), testbed::channels_answer(&channels))
@@ -205,10 +212,15 @@ mod tests {
         }
         assert_eq!(checked(with_rules(true, &[]), bnxt, "4").as_deref(), Ok("combined 4"));
         let context = answer(&[(2, &1u32.to_ne_bytes()), (4, &[0; 16])]);
-        let with_context = with_rules(true, &[]).with(&path(EthtoolGet::RssContexts), context);
-        let context =
+        let with_context =
+            |rules: &[u32]| with_rules(true, rules).with(&path(EthtoolGet::RssContexts), context.clone());
+        let named =
             "RSS context 1, which eth0 would lose: remove it first (`ethtool -X eth0 context 1 delete`)";
-        assert_eq!(checked(with_context, bnxt, "4"), lost(context));
+        assert_eq!(checked(with_context(&[]), bnxt, "4"), lost(named));
+        assert_eq!(checked(with_context(&[7]), bnxt, "4"), lost(&format!("{rule}; nor {named}")));
+        let unread = with_rules(true, &[7]).with_failure(&path(EthtoolGet::RssContexts), Cause::Errno(5));
+        let error = checked(unread, bnxt, "4").expect_err("unknown");
+        assert!(!error.contains("rule"), "undo --force would lose contexts that it could not name: {error}");
     }
 
     #[test]

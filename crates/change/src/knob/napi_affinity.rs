@@ -59,10 +59,14 @@ impl Knob for NapiAffinity {
         let list = |name: &str| -> Option<CpuMask> {
             host.read_text(&format!("sys/devices/system/cpu/{name}")).ok()?.trim().parse().ok()
         };
+        if value == ALL {
+            return true;
+        }
+        // The thread may have CPUs that are possible and not online.
+        let (Some(online), Ok(cpus)) = (list("online"), value.parse::<CpuMask>()) else { return false };
         let [tickless, isolated] = ["nohz_full", "isolated"].map(|name| list(name).unwrap_or_default());
-        let defaults = [&tickless, &tickless.union(&isolated)]
-            .map(|left_out| list("online").map(|online| online.difference(left_out).to_string()));
-        value == ALL || defaults.iter().flatten().any(|default| default == value)
+        let shown = online.intersection(&cpus);
+        [&tickless, &tickless.union(&isolated)].iter().any(|left_out| online.difference(left_out) == shown)
     }
 
     fn began_ns(&self, site: Site<'_>) -> Option<u64> {
@@ -74,23 +78,12 @@ impl Knob for NapiAffinity {
 mod tests {
     use super::NapiAffinity;
     use crate::knob::Knob;
-    use crate::knob::testbed::{check, read, refusal, write};
-    use rxlab_base::parse::{attribute, one_message};
+    use crate::knob::testbed::{check, read, refusal, with_thread, write};
     use rxlab_sys::{Host, RecordedHost};
-
-    fn host() -> RecordedHost {
-        let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
-        let napi = one_message(&[&ids.concat()[..], &attribute(4, 500u32.to_ne_bytes())].concat());
-        RecordedHost::new()
-            .with("netlink/netdev/napi-get", napi)
-            .with("proc/500/comm", "napi/eth0-8193\n")
-            .with("proc/500/stat", format!("500 (napi/eth0-8193) S 2 0{}", " 0".repeat(47)))
-            .with("proc/500/task/500/status", "Name:\tnapi\nCpus_allowed_list:\t0-15\n")
-    }
 
     #[test]
     fn the_thread_of_a_queue_is_moved() {
-        let (host, queue) = (host(), "eth0/rx-0");
+        let (host, queue) = (with_thread(RecordedHost::new(), 0, "0-15"), "eth0/rx-0");
         assert_eq!(read(&NapiAffinity, &host, queue).as_deref(), Ok("all"));
         assert_eq!(check(&NapiAffinity, &host, queue, "5,4").as_deref(), Ok("4-5"));
         assert_eq!(check(&NapiAffinity, &host, queue, "0-6").as_deref(), Ok("all"));
@@ -106,11 +99,13 @@ mod tests {
         let with =
             |name: &str, host: RecordedHost| host.with(&format!("sys/devices/system/cpu/{name}"), "2-6\n");
         let host = || RecordedHost::new().with("sys/devices/system/cpu/online", "0-6\n");
-        let fresh = |host: RecordedHost| ["all", "0-1", "4-5"].map(|cpus| NapiAffinity.is_fresh(&host, cpus));
-        assert_eq!(fresh(host()), [true, false, false]);
+        let fresh = |host: RecordedHost| {
+            ["all", "0-1", "0-1,7-15", "4-5"].map(|cpus| NapiAffinity.is_fresh(&host, cpus))
+        };
+        assert_eq!(fresh(host()), [true, false, false, false]);
         assert_eq!(
             [fresh(with("nohz_full", host())), fresh(with("isolated", host()))],
-            [[true, true, false]; 2]
+            [[true, true, true, false]; 2]
         );
     }
 }

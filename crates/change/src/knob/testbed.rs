@@ -177,6 +177,17 @@ pub fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
     host.with(&path(EthtoolGet::Features), features).with(&path(EthtoolGet::Rules), rules)
 }
 
+/// A machine on which a thread with these CPUs polls the first queue of eth0, and began in this clock tick.
+pub fn with_thread(host: RecordedHost, tick: u64, cpus: &str) -> RecordedHost {
+    let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, 8193u32.to_ne_bytes())];
+    let napi = one_message(&[&ids.concat()[..], &attribute(4, 500u32.to_ne_bytes())].concat());
+    let zeros = |count| " 0".repeat(count);
+    host.with("netlink/netdev/napi-get", napi)
+        .with("proc/500/comm", "napi/eth0-8193\n")
+        .with("proc/500/stat", format!("500 (napi/eth0-8193) S 2{} {tick}{}\n", zeros(17), zeros(30)))
+        .with("proc/500/task/500/status", format!("Name:\tnapi\nCpus_allowed_list:\t{cpus}\n"))
+}
+
 /// The proof that a write may happen, from a throwaway journal.
 pub fn armed() -> Armed {
     armed_for(None)

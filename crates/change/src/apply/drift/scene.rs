@@ -12,6 +12,9 @@ use rxlab_sys::RecordedHost;
 /// The transaction that set the value.
 pub(super) const ID: &str = "000001-abcd";
 
+/// When it began.
+const BEGAN_NS: u64 = 1_000_000_000;
+
 /// A value of ours, its fate, and the visible context.
 #[derive(Clone)]
 pub(super) struct Case {
@@ -24,6 +27,7 @@ pub(super) struct Case {
     online: (String, String),
     files: Vec<(String, String)>,
     itself: Option<u32>,
+    thread: Option<u64>,
 }
 
 impl Case {
@@ -45,6 +49,7 @@ impl Case {
             online: ("0-6".into(), "0-6".into()),
             files: Vec::new(),
             itself: None,
+            thread: None,
         }
     }
 
@@ -108,6 +113,12 @@ impl Case {
         self
     }
 
+    /// The first queue of eth0 is polled by a thread that began in this tick.
+    pub(super) fn thread(mut self, tick: u64) -> Self {
+        self.thread = Some(tick);
+        self
+    }
+
     pub(super) fn itself(mut self, pid: u32) -> Self {
         self.itself = Some(pid);
         self
@@ -116,6 +127,9 @@ impl Case {
     pub(super) fn suspects(&self) -> Vec<Suspect> {
         let mut host =
             RecordedHost::new().with("sys/devices/system/cpu/online", format!("{}\n", self.online.1));
+        if let Some(tick) = self.thread {
+            host = testbed::with_thread(host, tick, "0-6");
+        }
         for (path, content) in &self.files {
             host = host.with(path, content);
         }
@@ -139,6 +153,7 @@ impl Case {
             host: &host,
             model: &self.model,
             id: ID,
+            began: Some(BEGAN_NS),
             knob: knob::find(&self.setting.knob).expect("a knob"),
             touched: &touched,
             target: (!self.model.nics.is_empty()).then_some(&self.setting.target),

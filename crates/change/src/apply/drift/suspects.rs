@@ -1,7 +1,7 @@
 //! Suspects for a changed value: one function each, which returns the evidence. [`SUSPECTS`] is the only list.
 
 use super::{Culprit, Scene, Suspect};
-use crate::knob;
+use crate::knob::{self, ALL};
 use rxlab_base::parse::thread_name;
 use rxlab_base::units::IrqId;
 use rxlab_path::model::{Fact, NicKind};
@@ -74,7 +74,7 @@ fn link_reset(scene: &Scene<'_>) -> Option<Suspect> {
 }
 
 /// Knobs whose values the kernel or a driver changes when CPUs go offline or come online.
-const CHANGED: [&str; 3] = ["irq_affinity", "xps_cpus", "affinity"];
+const CHANGED: [&str; 4] = ["irq_affinity", "xps_cpus", "affinity", "napi_affinity"];
 
 /// CPUs went offline or came online. An interrupt whose last CPU goes offline moves to all online CPUs
 /// and stays there when the CPU returns; virtio spreads its interrupts again at each such event.
@@ -97,7 +97,8 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
         let spreads = scene.nic().is_some_and(|nic| nic.driver_facts().spreads_irqs_on_hotplug);
         probable |= changed && (spreads || scene.is_fresh());
     }
-    let everywhere = changed && scene.knob.cpus(live).as_ref() == Some(online) && wanted != *online;
+    let is_everywhere = live == ALL || scene.knob.cpus(live).as_ref() == Some(online);
+    let everywhere = changed && is_everywhere && wanted != *online;
     if evidence.is_empty() && everywhere {
         evidence
             .push("all online CPUs, as the kernel sets when the last CPU of a value goes offline".to_owned());
@@ -209,6 +210,12 @@ mod tests {
         let rfs = Case::new("rfs eth0/rx-0 = 4096");
         expect(&rfs.clone().live("0"), &format!("{possibly} 0 is the value of a new queue"));
         expect(&rfs.live("512"), UNKNOWN);
+        // A thread that is older than the transaction was not made again.
+        let thread = Case::new("napi_affinity eth0/rx-0 = 2").live("all");
+        let offline =
+            "CPU hotplug: all online CPUs, as the kernel sets when the last CPU of a value goes offline";
+        expect(&thread.clone().thread(5), &format!("possibly {offline}"));
+        expect(&thread.thread(500), &format!("{possibly} all is the value of a new queue; or {offline}"));
     }
 
     #[test]
@@ -240,6 +247,11 @@ mod tests {
         expect(&elsewhere, &format!("possibly {then_and_now}"));
         // virtio spreads its interrupts at every event.
         expect(&elsewhere.driver("virtio_net"), &format!("probably {then_and_now}"));
+        expect(
+            &Case::new("napi_affinity eth0/rx-0 = 5").live("all").online("0-6", "0-4,6"),
+            "probably CPU hotplug: CPU 5 of the wanted 5 is offline, CPUs 0-6 were online when it was set, \
+             0-4,6 are now",
+        );
         // Numbers are no CPUs.
         expect(&Case::new("rfs eth0/rx-0 = 4").live("8").online("0-6", "0-3"), UNKNOWN);
     }

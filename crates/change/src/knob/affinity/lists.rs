@@ -16,7 +16,7 @@ use rxlab_base::units::CpuMask;
 const MAX_TID: u64 = 1 << 22;
 
 /// Stands for every online CPU, including those that come online later: the kernel's default.
-pub(in crate::knob) const ALL: &str = "all";
+pub(crate) const ALL: &str = "all";
 
 /// Stands for the list that a thread has.
 pub(super) const KEEP: &str = "keep";
