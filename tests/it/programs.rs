@@ -22,7 +22,7 @@ fn hindering() -> Option<(Flood, Value)> {
         let netns = flood.range.server.path();
         let args = ["--for", "1s", "--netns", netns.to_str().expect("text")];
         // Another program of this machine can use both CPUs for a while.
-        if let Some(seen) = (0..6).find_map(|_| victim(&flood, &args)) {
+        if let Some(seen) = (0..20).find_map(|_| victim(&flood, &args)) {
             return Some((flood, seen));
         }
     }
@@ -42,7 +42,7 @@ fn a_pinned_victim_is_named() {
 
     let (netns, file) = (flood.range.server.path(), flood.directory.path().join("victim.tar.zst"));
     let (netns, file) = (netns.to_str().expect("text"), file.to_str().expect("text"));
-    let kept = (0..12).find_map(|_| {
+    let kept = (0..20).find_map(|_| {
         let _ = std::fs::remove_file(file);
         let args = ["snapshot", "-o", file, "--for", "1s", "--netns", netns];
         rxlab(flood.directory.path(), &args).exits(0);
