@@ -109,7 +109,10 @@ impl State {
             touched.knob == knob && (touched.target.lasting() == target.lasting() || touched.group.is_some())
         });
         // A name may have passed to another device or group since: one of those with such a queue, or a group, has to fit.
-        if !touched.iter().any(|touched| self.fits(touched, who, &claim)) && !touched.is_empty() {
+        let is_so = |touched: &Touched| {
+            self.fits(touched, who, &claim) || self.is_back_with_older(touched, (id, who))
+        };
+        if !touched.iter().any(is_so) && !touched.is_empty() {
             self.violate(format!("7: {id} says of {knob} {target}: {claim:?}"));
         }
     }
@@ -140,6 +143,25 @@ impl State {
             concerned.extend(self.seen.changed.keys().filter(|slot| kernel::knob(**slot) == touched.knob));
         }
         is_so || concerned.iter().any(|slot| self.changed_later(*slot, who))
+    }
+
+    /// True if the command has set a value again with an older transaction, which a killed write of that had discarded: the newer one
+    /// had found, and went back to, what that write left.
+    fn is_back_with_older(&self, touched: &Touched, (id, who): (&str, (u32, u64))) -> bool {
+        let values = self.values();
+        let is_now = |text: &str| {
+            let mut there = values.iter().filter(|(slot, _)| self.is_of(*slot, touched));
+            there.any(|(slot, (now, _))| self.is_value(*slot, *now, text, &kernel::text(*slot, *now)))
+        };
+        let older = self.disk.open.keys().chain(self.disk.archive.keys()).filter(|other| other.as_str() < id);
+        let writes = older.filter_map(|other| self.history(other)).flat_map(|history| history.touched());
+        let mut displaced = writes.flat_map(|write| write.displaced);
+        self.came_last(touched, who)
+            && displaced.any(|one| {
+                one.knob == touched.knob
+                    && one.target.lasting() == touched.target.lasting()
+                    && is_now(&one.value)
+            })
     }
 
     /// True for a value of hardware that was made again, so that nothing of ours is left, under a name that is not text.

@@ -123,11 +123,15 @@ fn is_of_others(knob: &dyn Knob, site: Site<'_>, effect: &Effect, was: &String, 
     if knob.left_by(&[], std::slice::from_ref(was), live) {
         return false;
     }
-    let is_replaced = tunable(&effect.knob).is_some_and(|row| row.replaces.contains(&knob.name()));
-    if is_replaced {
+    if is_replaced(knob, effect) {
         return !effect.values.iter().any(|given| knob.same(given, live));
     }
     tunable(knob.name()).is_some_and(|row| row.users_only) && !knob.is_fresh(site.host, live)
+}
+
+/// True if the writes gave each queue their own value.
+fn is_replaced(knob: &dyn Knob, effect: &Effect) -> bool {
+    tunable(&effect.knob).is_some_and(|row| row.replaces.contains(&knob.name()))
 }
 
 /// The interface with the values that a write may have reset, and what the write did.
@@ -335,8 +339,12 @@ fn set_again(
             // The interface is there, but the list that the model was made from did not have it.
             Err(error @ KnobError::UnknownNic { .. }) if inode.is_some() => return Err(lost(error)),
             Err(error) if is_gone(&error) => return Ok(None),
-            // Kept, or given to the new queue once the interface is up.
-            Err(KnobError::Down { .. }) if knob.is_fresh(host, value) => return Ok(None),
+            // Kept, or given to the new queue once the interface is up, but for a value of all queues.
+            Err(KnobError::Down { .. })
+                if knob.is_fresh(host, value) && !is_replaced(knob, armed.effect()) =>
+            {
+                return Ok(None);
+            }
             Err(error) => return Err(lost(error)),
         };
         tries -= 1;
@@ -382,7 +390,7 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
 
 #[cfg(test)]
 mod tests {
-    use super::{Dependents, before_replaced, displaced};
+    use super::{Dependents, before_replaced, displaced, replay};
     use crate::apply::testbed::RunningHost;
     use crate::journal::{Displaced, Effect, Intent, Touched};
     use crate::knob;
@@ -553,6 +561,24 @@ mod tests {
             assert_eq!(by_others(&host, "napi_defer_hard_irqs", of("2"), of(live)), expected, "{live}");
             assert!(!by_others(&host, "channels", of("2"), of(live)), "a driver may have chosen {live}");
         }
+    }
+
+    /// A write for all queues gives its value to those of an interface that is down, too: the value of one was once lost.
+    #[test]
+    fn the_value_of_a_queue_that_is_down_is_not_taken_for_set() {
+        let (_state, store) = crate::journal::Store::scratch();
+        let lock = store.lock(std::time::Duration::ZERO).expect("the lock is free");
+        let mut journal = store.begin(lock, crate::journal::Begin::sample()).expect("begun");
+        let mut replayed = |knob: &str| {
+            let armed = journal.arm(Intent::sample(knob, "eth0", "2", "3")).expect("armed");
+            let host = RecordedHost::new()
+                .with("netlink/netdev/napi-get", Vec::new())
+                .with("sys/class/net/eth0/flags", "0x1002\n");
+            let (values, nic) = ([of_queue("queue_defer_hard_irqs", "0")], "eth0".parse().expect("a name"));
+            replay(&host, &mut model(), (&nic, None), &values, &armed).map_err(|error| error.to_string())
+        };
+        assert_eq!(replayed("channels"), Ok(vec![]));
+        assert!(replayed("napi_defer_hard_irqs").expect_err("it has 3").contains("down"));
     }
 
     /// An undo was killed after its write, and what that had reset was taken for what others want.

@@ -64,7 +64,7 @@ impl<'a> BeginInfo<'a> {
 pub struct Kept {
     /// The setting asked for, in canonical form.
     pub setting: Setting,
-    /// The value before the write, which undo restores.
+    /// The value before the write.
     pub before: String,
     /// The value read back.
     pub kept: String,
@@ -224,7 +224,7 @@ impl Transaction {
     }
 
     /// Sets a target of this transaction back to the value before its first change, without
-    /// ending the transaction: a single queue to the value that the transaction has given all of them, if it has. The value came from the kernel, so it is not checked: it may have a
+    /// ending the transaction: a single queue to the value that the transaction had given all of them, if it had. The value came from the kernel, so it is not checked: it may have a
     /// form that users never write.
     pub fn set_back(
         &mut self,

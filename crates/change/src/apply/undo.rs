@@ -179,6 +179,13 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
     knob.left_by(&found, unsettled, live)
 }
 
+/// True if a queue has the value from before the transaction of all queues, which an undo has set back.
+fn is_from_all(history: &History, one: &Touched, live: &str) -> bool {
+    let is_back = |all: &Touched| all.held.is_some() || all.outcome.is_some();
+    let mut all = history.touched().into_iter().filter(|all| all.seq < one.seq && is_back(all));
+    all.any(|all| all.replaces(&one.knob, &one.object()) && all.original == live)
+}
+
 fn another_object() -> Outcome {
     Outcome::Failed {
         why: "its name now leads to another interface, process or control group, or to none".to_owned(),
@@ -274,7 +281,8 @@ fn put_back_own(
     if is_original && is_whole(knob, touched) {
         return Outcome::Unchanged;
     }
-    if !is_original && !is_ours(knob, touched, &live) && !options.force {
+    let is_ours = is_ours(knob, touched, &live) || is_from_all(journal.history(), touched, &live);
+    if !is_original && !is_ours && !options.force {
         let site = knob.site(host, model, target);
         if has_part_of_ours(knob, site, touched, &live) {
             let Some(armed) = journal.arm_restore(touched.seq) else {

@@ -230,15 +230,13 @@ impl History {
         self.begin().and_then(|begin| begin.began)
     }
 
-    /// What the writes to one target may have done: none, if there was no write. One that was cut short may have left single queues
-    /// the foreign value that it was to replace.
+    /// What the writes to one target may have done: none, if there was no write.
     pub(crate) fn effect(&self, is_it: impl Fn(&Touched) -> bool) -> Effect {
         let touched = self.touched().into_iter().find(|touched| is_it(touched));
-        let of = |Touched { knob, ours, mut foreign, unsettled, .. }: Touched| {
-            if unsettled.is_empty() {
-                foreign.clear();
-            }
-            Effect { knob, values: [ours, unsettled, foreign].concat(), began: self.began() }
+        let of = |Touched { knob, ours, unsettled, .. }: Touched| Effect {
+            knob,
+            values: [ours, unsettled].concat(),
+            began: self.began(),
         };
         touched.map(of).unwrap_or_default()
     }
@@ -309,13 +307,13 @@ impl History {
     }
 }
 
-/// The value before the transaction of a target that it first sets with `intent`: its own value for all queues may have replaced it.
+/// The value before the transaction of a target that it first sets with `intent`: its own value for all queues, if that is set, has
+/// replaced it.
 fn original(all: &[Touched], intent: &Intent) -> String {
     let object = intent.object();
     let mut of_all = all.iter().filter(|touched| touched.replaces(&intent.knob, &object));
-    let Some(of_all) = of_all.find(|touched| touched.wanted == intent.before) else {
-        return intent.before.clone();
-    };
+    let is_set = |all: &&Touched| all.wanted != all.original && all.wanted == intent.before;
+    let Some(of_all) = of_all.find(is_set) else { return intent.before.clone() };
     let is_it =
         |value: &&Displaced| value.knob == intent.knob && value.target.lasting() == intent.target.lasting();
     of_all.displaced.iter().find(is_it).map_or(&of_all.original, |value| &value.value).clone()

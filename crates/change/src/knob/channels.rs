@@ -211,13 +211,18 @@ mod tests {
             assert_eq!(checked(with_rules(true, &[7]), Some(driver), "4"), lost(rule), "{driver}");
         }
         assert_eq!(checked(with_rules(true, &[]), bnxt, "4").as_deref(), Ok("combined 4"));
-        let context = answer(&[(2, &1u32.to_ne_bytes()), (4, &[0; 16])]);
-        let with_context =
-            |rules: &[u32]| with_rules(true, rules).with(&path(EthtoolGet::RssContexts), context.clone());
-        let named =
-            "RSS context 1, which eth0 would lose: remove it first (`ethtool -X eth0 context 1 delete`)";
-        assert_eq!(checked(with_context(&[]), bnxt, "4"), lost(named));
-        assert_eq!(checked(with_context(&[7]), bnxt, "4"), lost(&format!("{rule}; nor {named}")));
+        let with_contexts = |rules: &[u32], ids: &[u32]| {
+            let context = |id: &u32| answer(&[(2, &id.to_ne_bytes()), (4, &[0; 16])]);
+            let contexts: Vec<u8> = ids.iter().flat_map(context).collect();
+            with_rules(true, rules).with(&path(EthtoolGet::RssContexts), contexts)
+        };
+        let named = |contexts: &str| {
+            let delete = "`ethtool -X eth0 context 1 delete`";
+            format!("{contexts}, which eth0 would lose: remove first, as with {delete}")
+        };
+        assert_eq!(checked(with_contexts(&[], &[1]), bnxt, "4"), lost(&named("RSS context 1")));
+        let both = format!("{rule}; nor {}", named("RSS contexts 1, 2"));
+        assert_eq!(checked(with_contexts(&[7], &[1, 2]), bnxt, "4"), lost(&both));
         let unread = with_rules(true, &[7]).with_failure(&path(EthtoolGet::RssContexts), Cause::Errno(5));
         let error = checked(unread, bnxt, "4").expect_err("unknown");
         assert!(!error.contains("rule"), "undo --force would lose contexts that it could not name: {error}");

@@ -65,8 +65,8 @@ impl Knob for NapiAffinity {
         // The thread may have CPUs that are possible and not online.
         let (Some(online), Ok(cpus)) = (list("online"), value.parse::<CpuMask>()) else { return false };
         let [tickless, isolated] = ["nohz_full", "isolated"].map(|name| list(name).unwrap_or_default());
-        let shown = online.intersection(&cpus);
-        [&tickless, &tickless.union(&isolated)].iter().any(|left_out| online.difference(left_out) == shown)
+        let all = online.union(&cpus);
+        [&tickless, &tickless.union(&isolated)].iter().any(|left_out| all.difference(left_out) == cpus)
     }
 
     fn began_ns(&self, site: Site<'_>) -> Option<u64> {
@@ -100,12 +100,12 @@ mod tests {
             |name: &str, host: RecordedHost| host.with(&format!("sys/devices/system/cpu/{name}"), "2-6\n");
         let host = || RecordedHost::new().with("sys/devices/system/cpu/online", "0-6\n");
         let fresh = |host: RecordedHost| {
-            ["all", "0-1", "0-1,7-15", "4-5"].map(|cpus| NapiAffinity.is_fresh(&host, cpus))
+            ["all", "0-1", "0-1,7-15", "4-5", "0-2"].map(|cpus| NapiAffinity.is_fresh(&host, cpus))
         };
-        assert_eq!(fresh(host()), [true, false, false, false]);
+        assert_eq!(fresh(host()), [true, false, false, false, false]);
         assert_eq!(
             [fresh(with("nohz_full", host())), fresh(with("isolated", host()))],
-            [[true, true, true, false]; 2]
+            [[true, true, true, false, false]; 2]
         );
     }
 }

@@ -52,11 +52,13 @@ pub(super) fn keep_all_of_driver(site: Site<'_>) -> Result {
         return Ok(());
     }
     match site.ethtool(EthtoolGet::RssContexts, nic, rss_contexts) {
-        Ok(contexts) => contexts.first().map_or(Ok(()), |rss| {
-            let (nic, id) = (&nic.name, rss.context);
-            let delete = format!("`ethtool -X {nic} context {id} delete`");
+        Ok(contexts) => contexts.first().map_or(Ok(()), |first| {
+            let ids: Vec<String> = contexts.iter().map(|rss| rss.context.to_string()).collect();
+            let (nic, s) = (&nic.name, if ids.len() == 1 { "" } else { "s" });
             Err(site.unrestorable(format!(
-                "RSS context {id}, which {nic} would lose: remove it first ({delete})"
+                "RSS context{s} {}, which {nic} would lose: remove first, as with `ethtool -X {nic} context {} delete`",
+                ids.join(", "),
+                first.context
             )))
         }),
         // No contexts, or a kernel before 6.12, which lists none.

@@ -74,7 +74,10 @@ fn link_reset(scene: &Scene<'_>) -> Option<Suspect> {
 }
 
 /// Knobs whose values the kernel or a driver changes when CPUs go offline or come online.
-const CHANGED: [&str; 4] = ["irq_affinity", "xps_cpus", "affinity", "napi_affinity"];
+const CHANGED: [&str; 3] = ["irq_affinity", "xps_cpus", "affinity"];
+
+/// Of a thread only the loss of its last CPU changes the value.
+const THREAD: &str = "napi_affinity";
 
 /// CPUs went offline or came online. An interrupt whose last CPU goes offline moves to all online CPUs
 /// and stays there when the CPU returns; virtio spreads its interrupts again at each such event.
@@ -83,13 +86,15 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
     let wanted = scene.knob.cpus(&scene.touched.wanted)?;
     let online = scene.now.online.as_ref()?;
     let changed = CHANGED.contains(&scene.knob.name());
+    let is_thread = scene.knob.name() == THREAD;
+    let is_everywhere = live == ALL || scene.knob.cpus(live).as_ref() == Some(online);
     let mut evidence = Vec::new();
     let mut probable = false;
     let offline = wanted.difference(online);
     if !offline.is_empty() {
         let (cpus, are) = if offline.len() == 1 { ("CPU", "is") } else { ("CPUs", "are") };
         evidence.push(format!("{cpus} {offline} of the wanted {wanted} {are} offline"));
-        probable = changed;
+        probable = changed || (is_thread && is_everywhere && offline == wanted);
     }
     let then = scene.then.and_then(|then| then.online.as_ref());
     if let Some(then) = then.filter(|then| *then != online) {
@@ -97,9 +102,8 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
         let spreads = scene.nic().is_some_and(|nic| nic.driver_facts().spreads_irqs_on_hotplug);
         probable |= changed && (spreads || scene.is_fresh());
     }
-    let is_everywhere = live == ALL || scene.knob.cpus(live).as_ref() == Some(online);
-    let everywhere = changed && is_everywhere && wanted != *online;
-    if evidence.is_empty() && everywhere {
+    let is_fallback = (changed || is_thread) && is_everywhere && wanted != *online;
+    if evidence.is_empty() && is_fallback {
         evidence
             .push("all online CPUs, as the kernel sets when the last CPU of a value goes offline".to_owned());
     }
@@ -252,6 +256,8 @@ mod tests {
             "probably CPU hotplug: CPU 5 of the wanted 5 is offline, CPUs 0-6 were online when it was set, \
              0-4,6 are now",
         );
+        let pinned = Case::new("napi_affinity eth0/rx-0 = 5").live("3").driver("virtio_net");
+        assert!(in_words(&pinned.online("0-6", "0-4,6").suspects()).starts_with("possibly CPU hotplug"));
         // Numbers are no CPUs.
         expect(&Case::new("rfs eth0/rx-0 = 4").live("8").online("0-6", "0-3"), UNKNOWN);
     }

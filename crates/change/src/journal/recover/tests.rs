@@ -108,21 +108,6 @@ fn a_strangers_value_is_never_ours() {
     assert_eq!(touched.foreign, ["5"], "the original is not foreign");
 }
 
-/// A write that set our value again was killed halfway, and undo took what it was to replace for what others want.
-#[test]
-fn a_write_that_was_cut_short_may_leave_what_it_was_to_replace() {
-    let again = Record::Intent(Intent { foreign: true, ..rps(2, "eth0", "5", "2") });
-    let done = |seq| Record::Done { seq, kept: "2".into() };
-    let values = |records: &[Record]| {
-        let history = History { records: records.to_vec(), valid_bytes: 0 };
-        history.effect(|touched| touched.seq == 1).values
-    };
-    let mut records = vec![begin(), intent(1, "eth0", "off", "2"), done(1), again];
-    assert_eq!(values(&records), ["off", "2", "2", "5"]);
-    records.push(done(2));
-    assert_eq!(values(&records), ["off", "2"], "another program has set it since");
-}
-
 /// Earlier versions wrote neither the flag nor the record.
 #[test]
 fn earlier_files_still_read() {
