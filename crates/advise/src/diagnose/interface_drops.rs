@@ -9,7 +9,7 @@ use rxlab_base::number::{count, precise_percent};
 use rxlab_path::drivers::{LossKind, loss_kind};
 use rxlab_path::drop_reasons::{DropReasons, Reason, known};
 use rxlab_path::ledger::{Dropped, FILTERS, by_traffic_control, counted_by_device, dropped};
-use rxlab_path::model::{Model, Nic, NicKind, NicRates, Rates};
+use rxlab_path::model::{Function, Model, Nic, NicKind, NicRates, Rates};
 
 /// Drops per second from which they matter: `rx_dropped` also has frames that no protocol here takes (spanning tree, LLDP,
 /// VLANs that are not set up), of which a quiet network sends several per second.
@@ -220,6 +220,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "find the reason: `ethtool -S` of the interface, or `perf trace -a -e skb:kfree_skb`",
         )
     };
+    let is_of_host = matches!(nic.hardware.function, Function::Plain | Function::Physical { .. });
+    let has_port = place == Lost::Device && !is_damaged && is_of_host;
+    let remedy = format!("{remedy}{}", if has_port { FLOW_CONTROL } else { "" });
     let severity = if place == Lost::Filters { Severity::Note } else { Severity::Warning };
     let part = precise_percent(lost / (lost + rest));
     Some(Finding {
@@ -231,18 +234,20 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         },
         evidence,
         why,
-        remedy: remedy.to_owned(),
+        remedy,
         inspect,
         ..RULE.finding()
     })
 }
 
 const LARGER_RING: &str = "look up the statistic in the driver's documentation; if buffers were missing, give the CPUs that empty \
-                           the rings more time, or make these larger (ethtool -G); flow control (ethtool -A) makes the sender \
-                           wait instead";
+                           the rings more time, or make these larger (ethtool -G)";
 
 const NO_LARGER_RING: &str = "look up the statistic in the driver's documentation; if buffers were missing, give the CPUs that \
-                              empty the rings more time; flow control (ethtool -A) makes the sender wait instead";
+                              empty the rings more time";
+
+/// What no virtual device has.
+const FLOW_CONTROL: &str = "; flow control (ethtool -A), if the device has it, makes the sender wait instead";
 
 /// The cause of drops that a statistic of the driver accounts for, other than those of the device, and the remedy.
 fn by_driver(traffic: &NicRates, lost: f64) -> Option<(String, &'static str)> {
@@ -268,6 +273,7 @@ mod tests {
     use crate::diagnose::{Severity, diagnose};
     use rxlab_base::units::{CpuId, Fact};
     use rxlab_path::drop_reasons::{DropReasons, FreedPackets};
+    use rxlab_path::model::Function;
 
     fn host() -> Sketch {
         Sketch::new(4).device("eth0", &[0]).traffic("eth0", 6e4)
@@ -291,8 +297,12 @@ mod tests {
         assert!(tunnel.why.starts_with("the wireguard interface"), "{tunnel:?}");
         let queueing = virtual_one("vxlan").dropped("one0", 900.0).finding(&RULE);
         assert!(queueing.why.contains("netdev_max_backlog"), "{queueing:?}");
-        let driver = host().dropped("eth0", 900.0).counted("eth0", "rx_drops", 500.0).finding(&RULE);
-        assert_eq!(driver.seen()[0], "eth0: 500 packets/s lost by the device (rx_drops), 60,000 received");
+        let driver = || host().dropped("eth0", 900.0).counted("eth0", "rx_drops", 500.0);
+        let found = driver().finding(&RULE);
+        assert_eq!(found.seen()[0], "eth0: 500 packets/s lost by the device (rx_drops), 60,000 received");
+        assert!(found.remedy.contains("ethtool -A"));
+        let function = Function::Virtual { physical: None };
+        assert!(!driver().driven_by("eth0", "iavf", function).finding(&RULE).remedy.contains("ethtool -A"));
     }
 
     #[test]

@@ -120,6 +120,7 @@ pub static LOSSES: &[Loss] = &[
     loss("port_rx_dp_di_dropped_packets", Harmless, "sfc/ef10.c: efx_ef10_stat_desc, dropped by a filter"),
     loss("no_buff_discards", Ring, "qlogic/qede/qede_ethtool.c: qede_stats_arr"),
     loss("brb_discards", Device, "qlogic/qede/qede_ethtool.c: qede_stats_arr"),
+    loss("  pkts rx OOB", Ring, "../vmxnet3/vmxnet3_ethtool.c: vmxnet3_rq_dev_stats (pktsRxOutOfBuf)"),
     loss("rx_resource_errors", Ring, "cadence/macb_main.c: gem_get_stats, gem_statistics"),
     loss("rx_no_buffer", Ring, "ibm/ibmvnic.c: ibmvnic_stats"),
     loss("rx_bg#_frames_dropped", Device, "chelsio/cxgb4/cxgb4_ethtool.c: stats_strings"),

@@ -280,6 +280,12 @@ fn what_shares_a_cpu_stays_in_its_node() {
     let (moved, why) = host(&[2e5, 1.5e5, 9e3, 8e3, 9e3], 0.9);
     assert_eq!(moved, ["eth0/rx-1 = 2"], "the CPU with fewest packets");
     assert_eq!(why.as_deref(), Some("the queues of CPU 0 fill it, and CPU 2 has room"));
+    let far = Sketch::new(8).nodes(2).device("eth0", &[0, 0]).on_node("eth0", 1).traffic("eth0", 9e4);
+    assert_eq!(
+        only(&plan_of(Policy::Spread, &far.build()), "irq_affinity"),
+        ["eth0/rx-1 = 4"],
+        "its device's"
+    );
     let filled = Sketch::new(3).device("eth0", &[0, 0]).traffic("eth0", 9e4).works(1, 0.95).build();
     assert_eq!(only(&plan_of(Policy::Spread, &filled), "irq_affinity"), ["eth0/rx-1 = 2"]);
     let busy_first =
@@ -618,4 +624,13 @@ fn a_plan_of_interrupts_gives_no_reasons_of_masks() {
     let (model, rates) = Sketch::new(2).veth("veth0").traffic("veth0", 5e4).build();
     let none = Policy::Spread.plan(&model, &rates, &of_nics(&["veth0"]), Some(&[Variable::Irq]));
     assert_eq!(none.reasons, ["irq: veth0 has no interrupts of its own"]);
+}
+
+/// "channels: nothing to change" was next to a finding about too few queues.
+#[test]
+fn queues_are_for_the_cores_of_the_node_of_the_device() {
+    let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2, 3]).on_node("eth0", 0);
+    let (model, rates) = sketch.queues_at_most("eth0", 8).traffic("eth0", 4e5).build();
+    let planned = Policy::Full.plan(&model, &rates, &Options::default(), Some(&[Variable::Channels]));
+    assert_eq!(planned.reasons, ["channels: 4 queues for 4 cores of its node"]);
 }

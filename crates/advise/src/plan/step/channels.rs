@@ -31,6 +31,9 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
             draft.set("channels", Target::Nic(name), value, why);
         } else if let Some(limit) = limit.filter(|_| now < cores) {
             draft.leave(Variable::Channels.because(limit.to_string()));
+        } else if now >= cores && now < most {
+            let place = if nodes.is_some() && draft.topology.domains.len() > 1 { " of its node" } else { "" };
+            draft.leave(Variable::Channels.because(format!("{now} queues for {cores} cores{place}")));
         }
     }
 }
