@@ -234,15 +234,24 @@ pub fn is_quiet(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
     cpus.peek().is_some() && cpus.all(|cpu| receive_time(cpu) < SUBSTANTIAL)
 }
 
+/// True if the interrupts of a queue are known and have not fired since they were requested: it has brought no packets.
+pub fn has_never_fired(queue: &RxQueue, rates: &Rates) -> bool {
+    !queue.irqs.is_empty() && queue.irqs.iter().all(|irq| rates.unfired.contains(&irq.number))
+}
+
 /// Packets/s of one queue: the kernel's count, else an equal part of the interface's packets that are
-/// counted for no queue.
+/// counted for no queue. Queues whose interrupts have never fired have no part, unless all are such.
 pub fn queue_packets(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {
-    let Some(rates) = rates.nic(&nic.name).filter(|rates| !rates.counts_forwarded) else { return 0.0 };
-    rates.queues.get(&queue.index).copied().unwrap_or_else(|| {
-        let counted = |queue: &&RxQueue| rates.queues.contains_key(&queue.index);
-        let uncounted = nic.rx.len().saturating_sub(nic.rx.iter().filter(counted).count());
-        let rest = (rates.rx_packets - rates.queues.values().sum::<f64>()).max(0.0);
-        rest / uncounted.max(1) as f64
+    let Some(own) = rates.nic(&nic.name).filter(|own| !own.counts_forwarded) else { return 0.0 };
+    own.queues.get(&queue.index).copied().unwrap_or_else(|| {
+        let uncounted = nic.rx.iter().filter(|queue| !own.queues.contains_key(&queue.index));
+        let (fired, silent): (Vec<_>, Vec<_>) = uncounted.partition(|queue| !has_never_fired(queue, rates));
+        let rest = (own.rx_packets - own.queues.values().sum::<f64>()).max(0.0);
+        match fired.len() {
+            0 => rest / silent.len().max(1) as f64,
+            _ if has_never_fired(queue, rates) => 0.0,
+            parts => rest / parts as f64,
+        }
     })
 }
 

@@ -1,10 +1,12 @@
 //! One CPU does far more than its share of the receive work, and is short of time.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use super::elsewhere::FEW;
 use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};
-use super::places::{fits, loaded, spreading, steal};
+use super::places::{Loaded, cores, fits, loaded, spreading, steal};
 use super::{Check, Finding, Rule, Severity, elsewhere, one_outer_flow};
 use crate::doctor::place_of;
 use crate::family::PlanName;
@@ -12,9 +14,9 @@ use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::constraints::has_more_queues;
 use rxlab_path::evidence::{
-    DROWNING, FULL, ORIGIN, SUBSTANTIAL, TRAFFIC, arrival_cpus, busy, by_threads, candidates, carrier,
-    foreign, foreign_nic, irq_cpus, is_counted, is_measured, may_be_lo, of_another_namespace, queue_packets,
-    reach_every_cpu, received, receiving, takes_unknown,
+    DROWNING, FULL, ORIGIN, SUBSTANTIAL, TRAFFIC, arrival_cpus, baseline, busy, by_threads, candidates,
+    carrier, foreign, foreign_nic, irq_cpus, is_counted, is_measured, may_be_lo, of_another_namespace,
+    queue_packets, reach_every_cpu, received, receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 
@@ -81,8 +83,12 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     if rates.cpus.len() < 2 {
         return Vec::new();
     }
-    let receive = elsewhere::without(model, rates);
+    let receive = above(baseline(model, rates), elsewhere::without(model, rates));
     let hot = by_time(model, &receive).filter(|hot| !may_be_lo(model, rates, hot.cpu.cpu));
+    let hot = hot.and_then(|hot| {
+        let cpu = rates.cpu(hot.cpu.cpu)?;
+        Some(Hot { cpu, others: of_receivers(rates, cpu, &model.online()), ..hot })
+    });
     let Some(hot) = hot.or_else(|| by_packets(model, rates)) else { return Vec::new() };
     let carrier = carrier(model, rates, hot.cpu.cpu);
     let is_told = |(nic, queue): (&Nic, &RxQueue)| {
@@ -93,6 +99,18 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         return Vec::new();
     }
     vec![finding(model, rates, &hot, carrier)]
+}
+
+/// The rates without as much softirq time as CPUs without packets have, which is no receive work.
+fn above(base: f64, rates: Cow<'_, Rates>) -> Cow<'_, Rates> {
+    if base == 0.0 {
+        return rates;
+    }
+    let mut rates = rates.into_owned();
+    for time in rates.cpus.iter_mut().flat_map(|cpu| [&mut cpu.softirq, &mut cpu.ksoftirqd]) {
+        *time = (*time - base).max(0.0);
+    }
+    Cow::Owned(rates)
 }
 
 fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
@@ -232,7 +250,7 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
         remedy,
         plans: match plans {
             [] => Vec::new(),
-            [PlanName::RpsOff] => vec![PlanName::RpsOff],
+            [own @ (PlanName::RpsOff | PlanName::SeparateIrqs)] => vec![*own],
             _ => spreading(rates, cpu),
         },
         ..RULE.finding()
@@ -342,11 +360,19 @@ fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> 
     })
 }
 
-/// Number of queues, those of one interrupt as one, whose interrupt brings this CPU part of its packets.
-fn queues_here(model: &Model, rates: &Rates, cpu: CpuId) -> usize {
+/// Number of queues, those of one interrupt as one, whose interrupt brings this CPU part of its packets: of many, maybe only all
+/// together.
+pub(super) fn queues_here(model: &Model, rates: &Rates, cpu: CpuId) -> usize {
     let least = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets) * ORIGIN;
-    let here = loaded(model, rates).into_iter().filter(|queue| queue.cpu == cpu && queue.packets >= least);
-    here.filter_map(|queue| Some(queue.queue.irqs.first()?.number)).collect::<BTreeSet<_>>().len()
+    let here: Vec<Loaded<'_>> = loaded(model, rates).into_iter().filter(|queue| queue.cpu == cpu).collect();
+    let irqs = |least: f64| {
+        let queues = here.iter().filter(|queue| queue.packets >= least);
+        queues.filter_map(|queue| Some(queue.queue.irqs.first()?.number)).collect::<BTreeSet<_>>().len()
+    };
+    match irqs(least) {
+        0 if here.iter().map(|queue| queue.packets).sum::<f64>() >= least => irqs(0.0),
+        queues => queues,
+    }
 }
 
 /// Several threads that poll queues and may run on this CPU only, while others are idle.
@@ -390,7 +416,15 @@ fn unknown(model: &Model, rates: &Rates, cpu: CpuId) -> Cause {
             &[],
         );
     }
-    let names: Vec<String> = candidates(model, rates, cpu).iter().map(|nic| nic.name.to_string()).collect();
+    if !rates.uncounted && rates.cpu(cpu).is_some_and(|cpu| cpu.packets < FEW) {
+        let why = "its NET_RX runs receive hardly any packets: they complete sent packets, hand packets to XDP programs, or poll \
+                   in vain";
+        return (why.to_owned(), format!("find out what runs there: `perf top -C {cpu}`"), &[]);
+    }
+    let found = candidates(model, rates, cpu);
+    let names: Vec<String> = found.iter().map(|nic| nic.name.to_string()).collect();
+    let hands_on =
+        |queue: &RxQueue| queue.rps_cpus.known().is_some_and(|mask| mask.iter().any(|to| to != cpu));
     let (why, remedy) = if of_another_namespace(model, rates, cpu).is_some() {
         (
             "the interfaces of this network namespace bring this CPU less than half of its packets: the others probably \
@@ -413,7 +447,11 @@ fn unknown(model: &Model, rates: &Rates, cpu: CpuId) -> Cause {
         let names = names[..names.len().min(SHOWN_NICS)].join(", ");
         (
             format!("any of these interfaces may bring its packets: {names}{more}"),
-            "let other CPUs process the packets of these interfaces (RPS)",
+            if found.iter().all(|nic| nic.rx.iter().all(hands_on)) {
+                "RPS is on for them: only interrupts and polling may be left here, which RPS cannot move"
+            } else {
+                "let other CPUs process the packets of these interfaces (RPS)"
+            },
         )
     };
     (why, remedy.to_owned(), &[])
@@ -519,12 +557,23 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             }
         },
         Some(mask) if lands.contains(cpu) && !mask.contains(cpu) => {
+            let queues = queues_here(model, rates, cpu);
+            let left = match queues {
+                0 | 1 => "the interrupt and the polling of the queue are".to_owned(),
+                many => format!("the interrupts and the polling of {many} queues are"),
+            };
             let why = format!(
-                "RPS hands the packets of {name}/rx-{index} to {}; only the interrupt and the \
-                 polling of the queue are left here, which RPS cannot move",
+                "RPS hands the packets of {name}/rx-{index} to {}; only {left} left here, which RPS cannot move",
                 cpus_text(mask)
             );
-            return (why, "more queues, or fewer interrupts by coalescing, if supported".into(), &[]);
+            if queues > 1 {
+                let remedy = "move the interrupts of some of these queues to other CPUs, or have fewer interrupts by \
+                              coalescing, if supported";
+                return (why, remedy.to_owned(), &[PlanName::SeparateIrqs]);
+            }
+            let more = has_more_queues(nic) && nic.rx.len() < cores(model, &model.usable());
+            let more = if more { "more queues, or " } else { "" };
+            return (why, format!("{more}fewer interrupts by coalescing, if supported"), &[]);
         }
         Some(mask) if recipient(model, rates, queue) == Some(cpu) => {
             let why = format!(
@@ -537,8 +586,15 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         Some(mask) if mask.contains(cpu) && mask.len() > 1 => {
             let why = format!(
                 "RPS hands the packets of {name}/rx-{index} to {}, but a flow stays on one CPU: few \
-                 flows carry most packets, or the interrupt lands here as well",
-                cpus_text(mask)
+                 flows carry most packets{}",
+                cpus_text(mask),
+                if lands.contains(cpu) {
+                    ", and the interrupt lands here as well"
+                } else if lands.is_empty() {
+                    ", or the interrupt lands here as well"
+                } else {
+                    ""
+                }
             );
             return (
                 why,

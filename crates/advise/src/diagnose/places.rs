@@ -170,7 +170,7 @@ pub(super) fn readers(rates: &Rates) -> CpuMask {
 }
 
 /// The CPUs that RFS would move the work of a hot CPU to, if none of them has time for it.
-pub(super) fn full_readers(rates: &Rates, hot: CpuId) -> Option<CpuMask> {
+fn full_readers(rates: &Rates, hot: CpuId) -> Option<CpuMask> {
     let mut full = readers(rates);
     full.remove(hot);
     (!full.is_empty() && !full.iter().any(|cpu| rates.cpu(cpu).is_none_or(|cpu| busy(cpu) < FULL)))
@@ -182,7 +182,7 @@ const FORWARDED: f64 = 0.5;
 
 /// Why no reader is there for RFS to follow: no CPU runs programs much, and the machine forwards what it receives or kernel threads
 /// take it.
-pub(crate) fn without_reader(rates: &Rates) -> Option<&'static str> {
+fn without_reader(rates: &Rates) -> Option<&'static str> {
     let total = |value: fn(&NicRates) -> f64| rates.nics.iter().map(value).sum::<f64>();
     let received = total(NicRates::to_cpus);
     let forwards = received >= TRAFFIC && total(|nic| nic.tx_packets) >= received * FORWARDED;
@@ -198,10 +198,16 @@ pub(crate) fn without_reader(rates: &Rates) -> Option<&'static str> {
     }
 }
 
+/// Why RFS does not help a hot CPU: no reader is there for it to follow, or none has time.
+pub(crate) fn against_rfs(rates: &Rates, hot: CpuId) -> Option<String> {
+    let full = |full: CpuMask| format!("no time left on {}, where sockets are read", cpus_text(&full));
+    without_reader(rates).map(str::to_owned).or_else(|| full_readers(rates, hot).map(full))
+}
+
 /// The plans that spread the work of a hot CPU.
 pub(super) fn spreading(rates: &Rates, hot: CpuId) -> Vec<PlanName> {
-    let no_reader = full_readers(rates, hot).is_some() || without_reader(rates).is_some();
-    if no_reader { vec![PlanName::Rps] } else { vec![PlanName::Rps, PlanName::Rfs] }
+    let is_of_use = against_rfs(rates, hot).is_none();
+    if is_of_use { vec![PlanName::Rps, PlanName::Rfs] } else { vec![PlanName::Rps] }
 }
 
 /// The node of a CPU, if the kernel shows it.

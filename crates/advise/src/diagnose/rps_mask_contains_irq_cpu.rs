@@ -81,10 +81,10 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: Some(cpu),
         title: match caught.len() {
             1 => format!("CPU {cpu} handles the interrupt of {name}/rx-{} and its RPS work", queue.index),
-            _ => format!(
-                "{} each handle interrupts of {name} and RPS work of the same queues",
-                cpus_text(&cpus)
-            ),
+            _ => {
+                let handle = if cpus.len() == 1 { "handles" } else { "each handle" };
+                format!("{} {handle} interrupts of {name} and RPS work of the same queues", cpus_text(&cpus))
+            }
         },
         evidence,
         why: "the interrupt's CPU must first take every packet off the queue; stack work on top makes it \

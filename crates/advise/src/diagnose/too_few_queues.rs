@@ -4,7 +4,7 @@
 use super::figures::{Evidence, Subject};
 use super::places::{Loaded, cores, loaded_of, mean, most_loaded};
 use super::queues_share_a_cpu::movable;
-use super::{Check, Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity, before_steering};
 use crate::family::PlanName;
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::CpuMask;
@@ -53,7 +53,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let load = mean(rates, &cpus, receiving);
     let others = usable.difference(&cpus);
     let elsewhere = mean(rates, &others, receiving);
-    let steered = queues.iter().any(|queue| queue.mask().is_some());
+    // RPS is on, or never sees the packets.
+    let steered = queues.iter().any(|queue| queue.mask().is_some()) || before_steering(nic, rates).is_some();
     let limit = queue_limit(nic).filter(|limit| limit.most > 0);
     let most = limit.as_ref().map(|limit| limit.most);
     let more = most.filter(|most| *most as usize > queues.len());
@@ -69,6 +70,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     let (name, number) = (&nic.name, plural(queues.len(), "RX queue"));
     let could = more.map_or_else(|| "the maximum".to_owned(), |most| format!("of at most {most}"));
+    let until = if steered { "" } else { "; RPS until then" };
     let busiest = most_loaded(&queues)?;
     Some(Finding {
         severity: Severity::Warning,
@@ -77,11 +79,10 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence: evidence(rates, nic, &queues, limit, &others),
         why: why(nic),
         remedy: match more {
-            Some(_) => "more queues, at most one for each core; RPS until then",
-            None if is_virtual => "a driver or a host that allows more queues; RPS until then",
-            None => "RPS: let other CPUs process the packets of these queues",
-        }
-        .to_owned(),
+            Some(_) => format!("more queues, at most one for each core{until}"),
+            None if is_virtual => format!("a driver or a host that allows more queues{until}"),
+            None => "RPS: let other CPUs process the packets of these queues".to_owned(),
+        },
         plans: plans(more.is_some(), steered),
         ..RULE.finding()
     })
@@ -142,7 +143,7 @@ mod tests {
     use super::RULE;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
     use crate::family::PlanName;
-    use rxlab_path::model::Function;
+    use rxlab_path::model::{Function, Holder};
 
     fn host(softirq: f64) -> Sketch {
         let sketch = Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 2e5);
@@ -182,6 +183,17 @@ mod tests {
             host(0.63).finding(&RULE).seen()[2],
             "the driver does not report its maximum number of queues"
         );
+    }
+
+    /// Published, of gve: "RPS until then" was next to "RPS and RFS have no effect".
+    #[test]
+    fn rps_is_no_remedy_for_what_xdp_takes() {
+        let taken = host(0.63).all_receive("2-3", 0.63, 2e3).volume("eth0", 2e5 * 64.0, 0.0);
+        let taken = taken.queues_at_most("eth0", 8);
+        let taken = taken.edit("eth0", |nic| nic.rx[1].held_by = Some(Holder::AfXdp));
+        let found = taken.finding(&RULE);
+        assert_eq!(found.plans, [PlanName::MoreQueues]);
+        assert_eq!(found.remedy, "more queues, at most one for each core");
     }
 
     #[test]

@@ -71,11 +71,18 @@ fn bringing<'a>(
     all
 }
 
-/// The busiest of an interface's queues of a kind; the first if equal.
+/// The busiest of an interface's queues of a kind; of equals, as of those that are not counted, the one that interrupts most, and
+/// the first.
 fn busiest<'a>(rates: &Rates, nic: &'a Nic, is_one: &dyn Fn(&Nic, &RxQueue) -> bool) -> Option<&'a RxQueue> {
     let packets = |queue: &RxQueue| queue_packets(nic, queue, rates);
+    let interrupts = |queue: &RxQueue| {
+        let counted = queue.irqs.iter().filter_map(|irq| rates.irq(irq.number));
+        counted.flat_map(|irq| irq.per_cpu.values()).sum::<f64>()
+    };
     let own = nic.rx.iter().filter(|queue| is_one(nic, queue));
-    own.rev().max_by(|a, b| packets(a).total_cmp(&packets(b)))
+    own.rev().max_by(|a, b| {
+        packets(a).total_cmp(&packets(b)).then_with(|| interrupts(a).total_cmp(&interrupts(b)))
+    })
 }
 
 /// Packets/s of such queues of all interfaces but `lo`. A CPU counts a packet again in each VLAN and bridge, as these do.

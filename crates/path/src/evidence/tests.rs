@@ -37,6 +37,26 @@ fn queues_that_rarely_interrupt_bring_little_or_are_polled() {
     assert_eq!(of_third(2e3, 0.1), [false, false], "moderated");
 }
 
+/// Published machines whose drivers do not count by queue: of the vectors of r8125 one alone ever fires, of those of ipqess the
+/// second one nearly alone. Three queues were said to share a CPU, and the first one to bring it all packets.
+#[test]
+fn interrupts_tell_which_uncounted_queue_brings_packets() {
+    let (model, mut rates) = Sketch::new(4).device("eth0", &[0, 0, 0]).traffic("eth0", 6e4).build();
+    let nic = &model.nics[0];
+    let carries = |rates: &_| carrier(&model, rates, CpuId(0)).map(|(_, queue)| queue.index);
+    let packets = |rates: &_| nic.rx.iter().map(|queue| queue_packets(nic, queue, rates)).collect::<Vec<_>>();
+    assert_eq!((packets(&rates), carries(&rates)), (vec![2e4; 3], Some(0)));
+    for (irq, rate) in rates.irqs.iter_mut().zip([300.0, 12e3, 200.0]) {
+        irq.per_cpu.values_mut().for_each(|value| *value = rate);
+    }
+    assert_eq!((packets(&rates), carries(&rates)), (vec![2e4; 3], Some(1)), "it may be polled");
+    let of_queue = |queue: usize| nic.rx[queue].irqs[0].number;
+    rates.unfired = [of_queue(1), of_queue(2)].into();
+    assert_eq!((packets(&rates), carries(&rates)), (vec![6e4, 0.0, 0.0], Some(0)));
+    rates.unfired.insert(of_queue(0));
+    assert_eq!(packets(&rates), [2e4; 3], "they come another way");
+}
+
 /// irqbalance moved an interrupt, and all packets were said to be its present CPU's.
 #[test]
 fn packets_of_an_interrupt_that_moved_are_where_it_fired() {

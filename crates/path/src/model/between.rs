@@ -2,7 +2,7 @@
 
 mod cpu;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
@@ -79,6 +79,7 @@ impl Rates {
             nics: nics.collect(),
             irqs,
             pinned_napi: cpu::pinned(previous, current),
+            unfired: unfired(current),
             gaps,
             uncounted,
             masked,
@@ -247,6 +248,13 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
     }
 }
 
+/// Interrupts that no online CPU has counted.
+fn unfired(counters: &Counters) -> BTreeSet<IrqId> {
+    let lines = counters.interrupts.known().into_iter().flat_map(|all| &all.irqs);
+    let never = lines.filter(|(_, line)| line.counts.values().all(|count| *count == 0));
+    never.map(|(irq, _)| *irq).collect()
+}
+
 /// Interrupts/s that no CPU can take of one line: at 100 ns each it would do nothing else.
 const MOST_INTERRUPTS: f64 = 1e7;
 
@@ -304,6 +312,18 @@ mod tests {
 
     fn times(idle: u64, softirq: u64) -> CpuTimes {
         CpuTimes { idle, softirq, ..CpuTimes::default() }
+    }
+
+    #[test]
+    fn interrupts_that_have_never_fired_are_noted() {
+        let table = "  CPU0 CPU1\n 30: 0 0 PCI-MSI 0-edge eth0-0\n 31: 0 5 PCI-MSI 1-edge eth0-1\n";
+        let interrupts = rxlab_base::parse::interrupts(table).expect("a table");
+        let at = |seconds| Counters {
+            interrupts: Fact::Known(interrupts.clone()),
+            ..counters(seconds, &[0, 1].map(|cpu| (cpu, times(seconds * 100, 0), CpuCounters::default())))
+        };
+        let rates = Rates::between(&at(10), &at(20)).expect("an interval");
+        assert_eq!(rates.unfired, [rxlab_base::units::IrqId(30)].into());
     }
 
     /// A thread that stays, one that moves to another CPU, and one that started meanwhile.

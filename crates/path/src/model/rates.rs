@@ -1,6 +1,6 @@
 //! Rates between two samples. Types only; `Rates::between` computes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,9 @@ pub struct Rates {
     /// Kernel threads that poll queues and may run on one CPU only, by that CPU: their process ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pinned_napi: BTreeMap<CpuId, Vec<u32>>,
+    /// Interrupts that have not fired since they were requested.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unfired: BTreeSet<IrqId>,
     /// The programs that used most CPU time, most first; those that used little are left out. Unsupported
     /// if no process is visible.
     #[serde(default)]

@@ -46,6 +46,41 @@ fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
     );
 }
 
+/// Published: 126 interrupts on two of 80 CPUs. More queues were the advice.
+#[test]
+fn interrupts_of_many_queues_on_one_cpu_are_to_be_moved() {
+    let host = |irqs: &[u32]| {
+        let sketch = Sketch::new(24).device("eth0", irqs).traffic("eth0", 6e5).rps("eth0", "1-23");
+        sketch.receives(0, 0.97, 0.0).net_rx(0, 9e3).all_receive("1-23", 0.1, 2.6e4).finding(&RULE)
+    };
+    let many = host(&[0; 12]);
+    assert!(many.why.contains("the interrupts and the polling of 12 queues are left here"), "{many:?}");
+    assert!(many.remedy.starts_with("move the interrupts"), "{many:?}");
+    assert_eq!(many.plans, [PlanName::SeparateIrqs]);
+    let one = host(&[0]);
+    assert!(one.why.contains("the interrupt and the polling of the queue are left here"), "{one:?}");
+}
+
+/// Published: two CPUs that poll without packets for XDP. They were said to serve another network namespace.
+#[test]
+fn runs_without_packets_come_from_no_namespace() {
+    let host = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 1e5).receives(0, 0.2, 1e5);
+    let found = host.receives(6, 0.98, 0.0).net_rx(6, 3e4).finding(&RULE);
+    assert_eq!(found.cpu, Some(CpuId(6)));
+    assert!(found.why.starts_with("its NET_RX runs receive hardly any packets"), "{found:?}");
+    assert!(!found.remedy.contains("namespace") && found.plans.is_empty(), "{found:?}");
+}
+
+/// Published: all CPUs spend the same time in softirqs, and one has a few packets, which were blamed.
+#[test]
+fn what_cpus_without_packets_spend_as_well_makes_no_hotspot() {
+    let host = |others: f64| {
+        let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 900.0).receives(2, 0.6, 900.0);
+        sketch.all_receive("0-1,3-7", others, 20.0).findings(&RULE).len()
+    };
+    assert_eq!((host(0.6), host(0.02)), (0, 1));
+}
+
 #[test]
 fn two_cpus_and_a_veth() {
     let veth = || Sketch::new(2).veth("veth0").traffic("veth0", 2.7e5);

@@ -10,13 +10,13 @@ use super::{CpuRegime, FamilyGain};
 use crate::decision::{Candidate, Decisions};
 use crate::diagnose::Finding;
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, maybe_one_flow, recipient, table_part};
-use crate::diagnose::places::{cores, full_readers, handed_over, without_reader};
+use crate::diagnose::places::{against_rfs, cores, handed_over};
 use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
-use rxlab_path::constraints::queue_limit;
+use rxlab_path::constraints::{is_movable, queue_limit};
 use rxlab_path::drivers::Kind;
 use rxlab_path::evidence::{ORIGIN, adapts, by_threads, carrier, defers, irq_cpus, queue_packets};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
@@ -254,10 +254,18 @@ impl Place<'_> {
             queues.filter_map(|queue| Some(queue.irqs.first()?.number)).collect::<BTreeSet<_>>().len()
         };
         let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
-        let brings = |queue: &&RxQueue| queue_packets(nic, queue, rates) >= hot.packets * ORIGIN;
+        let least = hot.packets * ORIGIN;
+        let packets = |queue: &RxQueue| queue_packets(nic, queue, rates);
         let all = interrupts(&mut nic.rx.iter());
         let landing = interrupts(&mut nic.rx.iter().filter(lands));
-        let busy = interrupts(&mut nic.rx.iter().filter(lands).filter(brings));
+        let busy = interrupts(&mut nic.rx.iter().filter(lands).filter(|queue| packets(queue) >= least));
+        // Many queues bring a part together.
+        let together: f64 = nic.rx.iter().filter(lands).map(packets).sum();
+        let busy = if busy == 0 && together >= least { landing } else { busy };
+        let are_bound = || {
+            let mut landing = nic.rx.iter().filter(lands).flat_map(|queue| &queue.irqs);
+            landing.all(|irq| !is_movable(nic, irq))
+        };
         let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
         let application = time(processing);
         match (busy, landing) {
@@ -266,6 +274,7 @@ impl Place<'_> {
             }
             (_, 0) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
             (0, _) => Err(format!("the interrupts of {} bring CPU {} hardly any packets", nic.name, hot.cpu)),
+            _ if are_bound() => Err(format!("interrupts of {} cannot be moved", nic.name)),
             _ if all == 1 => Err("a single interrupt: the hotspot moves with it".to_owned()),
             (2.., _) => Ok(format!("{busy} of {all} interrupts bring CPU {} its packets", hot.cpu)),
             _ if application >= SHARED => Ok(format!(
@@ -345,14 +354,11 @@ impl Place<'_> {
         if let Some(why) = self.polled() {
             return Err(why);
         }
-        if let Some(why) = without_reader(self.rates) {
-            return Err(why.to_owned());
-        }
         if self.is_polled_only() {
             return Err("RPS already moves that work: RFS would only choose other CPUs for it".to_owned());
         }
-        match full_readers(self.rates, self.hot.cpu) {
-            Some(full) => Err(format!("no time left on {}, where sockets are read", cpus_text(&full))),
+        match against_rfs(self.rates, self.hot.cpu) {
+            Some(why) => Err(why),
             None => Ok("the CPU that reads a connected socket also processes its packets".to_owned()),
         }
     }
@@ -444,6 +450,9 @@ mod tests {
         let few = with(&[5.9e4, 1e3]);
         let why = "one interrupt brings CPU 0 nearly all its packets: the hotspot moves with it";
         assert_eq!((few.trial, few.why.as_str()), (false, why));
+        // Each of many brings little, all together bring all.
+        let many = host(8, &[0; 12]).queue_traffic("eth0", &[5e3; 12]).all_work("1-7", 0.95);
+        assert!(!worth(many, Family::IrqPlacement).why.contains("hardly any"));
     }
 
     /// "No interrupt lands on CPU 0" and "received on the CPUs that send them" were once said of a device whose

@@ -4,9 +4,9 @@
 //! CPUs is drowning.
 
 use super::Variable;
-use crate::diagnose::without_reader;
+use crate::diagnose::against_rfs;
 use crate::plan::draft::Draft;
-use crate::plan::spread::{below, busiest, of_hot_cpu, of_nic};
+use crate::plan::spread::{below, busiest, hottest, of_hot_cpu, of_nic};
 use crate::plan::step;
 use rxlab_base::units::NicName;
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
@@ -61,10 +61,11 @@ fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
     let mut plans: Vec<Plan> =
         found.proposals.into_iter().map(|proposal| proposal.plan).filter(asked).collect();
     found.reasons.into_iter().for_each(|why| draft.leave(why));
-    let unread = without_reader(&draft.rates).filter(|_| !draft.is_asked(Variable::Rfs));
-    if let Some(why) = unread.filter(|_| plans.iter().any(|plan| sets(plan, Variable::Rfs))) {
+    let hot = hottest(&draft.rates).filter(|_| !draft.is_asked(Variable::Rfs));
+    let against = hot.and_then(|hot| against_rfs(&draft.rates, hot));
+    if let Some(why) = against.filter(|_| plans.iter().any(|plan| sets(plan, Variable::Rfs))) {
         plans.retain(|plan| !sets(plan, Variable::Rfs));
-        draft.leave(Variable::Rfs.because(why.to_owned()));
+        draft.leave(Variable::Rfs.because(why));
     }
     let Some(plan) = chosen(draft, name, plans) else { return };
     for step in [Variable::Rps, Variable::Rfs] {

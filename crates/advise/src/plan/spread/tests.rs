@@ -75,15 +75,18 @@ fn no_packets_go_to_cpus_that_programs_fill() {
 
 /// The doctor said that no program reads what is forwarded, and `rxlab plan` switched RFS on.
 #[test]
-fn what_is_forwarded_gets_no_rfs() {
-    let host = |sent: f64| {
+fn what_no_program_has_time_to_read_gets_no_rfs() {
+    let host = |sent: f64, user: f64| {
         let sketch = Sketch::new(5).device("eth0", &[0, 0, 0, 0]).queue_traffic("eth0", &[4e4; 4]);
+        let sketch = sketch.all_work("1-4", user);
         let sketch = sketch.nic_rates("eth0", |nic| nic.tx_packets = sent);
         let (model, rates) = sketch.receives(0, 0.97, 1.6e5).build();
         let plan = Policy::Spread.plan(&model, &rates, &Options::default(), None).plan;
         texts(&plan).iter().any(|set| set.starts_with("rfs"))
     };
-    assert_eq!([host(0.0), host(1.5e5)], [true, false]);
+    assert_eq!([host(0.0, 0.0), host(1.5e5, 0.0)], [true, false]);
+    // Pinned readers that are busy, published: no time is left where sockets are read.
+    assert_eq!([host(0.0, 0.5), host(0.0, 0.95)], [true, false]);
 }
 
 /// RPS counted as redundant while one CPU took all packets, as equal parts of them cover every CPU.

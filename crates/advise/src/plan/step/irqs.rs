@@ -7,7 +7,7 @@ use crate::diagnose::{Loaded, crowds};
 use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
-use rxlab_path::evidence::queue_packets;
+use rxlab_path::evidence::{has_never_fired, queue_packets};
 use rxlab_path::model::{Fact, Irq, Nic};
 use rxlab_setting::{PlannedSetting, Target, interrupts, queueless_targets, simulation};
 
@@ -163,6 +163,8 @@ fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
             let Some(from) = draft.home(queue).filter(|_| seen.insert(irq.number)) else { continue };
             let why = if draft.isolated.contains(from) {
                 format!("CPU {from} is to be isolated")
+            } else if has_never_fired(queue, &draft.rates) {
+                continue;
             } else if taken.contains(from) {
                 format!("CPU {from} already takes another queue's interrupt")
             } else {
