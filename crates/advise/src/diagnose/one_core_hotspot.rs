@@ -370,7 +370,9 @@ pub(super) fn queues_here(model: &Model, rates: &Rates, cpu: CpuId) -> usize {
         queues.filter_map(|queue| Some(queue.queue.irqs.first()?.number)).collect::<BTreeSet<_>>().len()
     };
     match irqs(least) {
-        0 if here.iter().map(|queue| queue.packets).sum::<f64>() >= least => irqs(0.0),
+        0 if here.iter().map(|queue| queue.packets).sum::<f64>() >= least => {
+            irqs(here.iter().map(|queue| queue.packets).fold(0.0, f64::max) * ORIGIN)
+        }
         queues => queues,
     }
 }
@@ -584,18 +586,15 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             return (why, "use more flows; a mask cannot split one".into(), &[]);
         }
         Some(mask) if mask.contains(cpu) && mask.len() > 1 => {
-            let why = format!(
-                "RPS hands the packets of {name}/rx-{index} to {}, but a flow stays on one CPU: few \
-                 flows carry most packets{}",
-                cpus_text(mask),
-                if lands.contains(cpu) {
-                    ", and the interrupt lands here as well"
-                } else if lands.is_empty() {
-                    ", or the interrupt lands here as well"
-                } else {
-                    ""
-                }
-            );
+            let to = format!("RPS hands the packets of {name}/rx-{index} to {}", cpus_text(mask));
+            let few = "but a flow stays on one CPU: few flows carry most packets";
+            let why = if lands.contains(cpu) {
+                format!("{to}, and its interrupt lands here as well: polling comes on top of this CPU's part")
+            } else if lands.is_empty() {
+                format!("{to}, {few}, or the interrupt lands here as well")
+            } else {
+                format!("{to}, {few}")
+            };
             return (
                 why,
                 "remove the interrupt's CPU from the mask; one large flow cannot be split".into(),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
 use crate::plan::topology::Domain;
+use rxlab_base::number::plural;
 use rxlab_base::parse::ethtool::{ChannelKind, Channels};
 use rxlab_base::units::NicName;
 use rxlab_path::constraints::{QueueLimit, changeable_queues, queue_limit};
@@ -33,7 +34,9 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
             draft.leave(Variable::Channels.because(limit.to_string()));
         } else if now >= cores && now < most {
             let place = if nodes.is_some() && draft.topology.domains.len() > 1 { " of its node" } else { "" };
-            draft.leave(Variable::Channels.because(format!("{now} queues for {cores} cores{place}")));
+            let [queues, cores] =
+                [(now, "queue"), (cores, "core")].map(|(count, what)| plural(count as usize, what));
+            draft.leave(Variable::Channels.because(format!("{queues} for {cores}{place}")));
         }
     }
 }
