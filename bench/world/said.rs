@@ -110,7 +110,8 @@ impl State {
         });
         // A name may have passed to another device or group since: one of those with such a queue, or a group, has to fit.
         let is_so = |touched: &Touched| {
-            self.fits(touched, who, &claim) || self.is_back_with_older(touched, (id, who))
+            let is_original = matches!(claim, Claim::Is(text) if text == touched.original);
+            self.fits(touched, who, &claim) || is_original && self.is_back_with_older(touched, (id, who))
         };
         if !touched.iter().any(is_so) && !touched.is_empty() {
             self.violate(format!("7: {id} says of {knob} {target}: {claim:?}"));
@@ -155,9 +156,12 @@ impl State {
         };
         let older = self.disk.open.keys().chain(self.disk.archive.keys()).filter(|other| other.as_str() < id);
         let writes = older.filter_map(|other| self.history(other)).flat_map(|history| history.touched());
-        let mut displaced = writes.flat_map(|write| write.displaced);
+        let cut_short = writes.filter(|write| {
+            let is_back = write.outcome.as_ref().is_some_and(Outcome::settles);
+            !write.unsettled.is_empty() && is_back && write.is_on_same_device(touched)
+        });
         self.came_last(touched, who)
-            && displaced.any(|one| {
+            && cut_short.flat_map(|write| write.displaced).any(|one| {
                 one.knob == touched.knob
                     && one.target.lasting() == touched.target.lasting()
                     && is_now(&one.value)

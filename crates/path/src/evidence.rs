@@ -223,15 +223,15 @@ pub fn rarely_interrupts(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
     most >= TRAFFIC && interrupts(queue).is_some_and(|own| own < most * RARELY)
 }
 
-/// True if a queue brings hardly any packets although it is not counted: it rarely interrupts, on a CPU that receives little. A
-/// busy one may interrupt less often than others, by moderation or because it is polled, but its CPU then receives.
+/// True if a queue brings hardly any packets although it is not counted: it rarely interrupts, on a CPU that receives little, or has
+/// never done so. A busy one may interrupt less often than others, by moderation or because it is polled, but its CPU then receives.
 pub fn is_quiet(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
     if defers(nic) || !rarely_interrupts(nic, queue, rates) {
         return false;
     }
     let own = queue.irqs.iter().filter_map(|irq| rates.irq(irq.number));
     let mut cpus = own.flat_map(|irq| irq.per_cpu.keys()).filter_map(|cpu| rates.cpu(*cpu)).peekable();
-    cpus.peek().is_some() && cpus.all(|cpu| receive_time(cpu) < SUBSTANTIAL)
+    has_never_fired(queue, rates) || cpus.peek().is_some() && cpus.all(|cpu| receive_time(cpu) < SUBSTANTIAL)
 }
 
 /// True if the interrupts of a queue are known and have not fired since they were requested: it has brought no packets.

@@ -6,9 +6,7 @@ use super::places::steal;
 use super::softirq_not_receive::frequent;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{
-    SUBSTANTIAL, TRAFFIC, baseline, carrier, may_be_lo, queue_packets, receiving, rounds,
-};
+use rxlab_path::evidence::{SUBSTANTIAL, TRAFFIC, baseline, carrier, may_be_lo, queue_packets, receiving};
 use rxlab_path::model::{CpuRates, Model, Rates};
 
 /// Cost of a packet from which it is unusual, in seconds: real machines take 1 to 10 us, a published server that answers a
@@ -43,12 +41,11 @@ pub(super) const RULE: Rule = Rule {
     check: Check::Machine(check),
 };
 
-/// Packets/s of a CPU: those that go up the stack there, each once, or that its interrupts bring, before GRO merges them.
+/// Packets/s of a CPU: those that go up the stack there, or that its interrupts bring, before GRO merges them.
 fn packets(model: &Model, rates: &Rates, cpu: &CpuRates) -> f64 {
     let brought: f64 =
         bringing(model, rates, cpu.cpu).map(|(nic, queue)| queue_packets(nic, queue, rates)).sum();
-    let again = bringing(model, rates, cpu.cpu).map(|(nic, _)| rounds(model, rates, nic));
-    (cpu.packets / again.fold(1.0, f64::max)).max(brought)
+    cpu.packets.max(brought)
 }
 
 /// The CPU whose packets cost most, its packets/s and seconds for each, if they are costly.

@@ -1,12 +1,11 @@
 //! One CPU does far more than its share of the receive work, and is short of time.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::elsewhere::FEW;
 use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};
-use super::places::{Loaded, cores, fits, loaded, spreading, steal};
+use super::places::{Loaded, can_part, cores, fits, irqs_of, loaded, spreading, steal, with_part};
 use super::{Check, Finding, Rule, Severity, elsewhere, one_outer_flow};
 use crate::doctor::place_of;
 use crate::family::PlanName;
@@ -14,9 +13,9 @@ use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::constraints::has_more_queues;
 use rxlab_path::evidence::{
-    DROWNING, FULL, ORIGIN, SUBSTANTIAL, TRAFFIC, arrival_cpus, baseline, busy, by_threads, candidates,
-    carrier, foreign, foreign_nic, irq_cpus, is_counted, is_measured, may_be_lo, of_another_namespace,
-    queue_packets, reach_every_cpu, received, receiving, takes_unknown,
+    DROWNING, FULL, MAX_PACKET_COST, ORIGIN, SUBSTANTIAL, TRAFFIC, arrival_cpus, brought, busy, by_threads,
+    candidates, carrier, foreign, foreign_nic, irq_cpus, is_counted, is_measured, may_be_lo,
+    of_another_namespace, queue_packets, reach_every_cpu, received, receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 
@@ -83,12 +82,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     if rates.cpus.len() < 2 {
         return Vec::new();
     }
-    let receive = above(baseline(model, rates), elsewhere::without(model, rates));
+    let receive = elsewhere::without(model, rates);
     let hot = by_time(model, &receive).filter(|hot| !may_be_lo(model, rates, hot.cpu.cpu));
-    let hot = hot.and_then(|hot| {
-        let cpu = rates.cpu(hot.cpu.cpu)?;
-        Some(Hot { cpu, others: of_receivers(rates, cpu, &model.online()), ..hot })
-    });
     let Some(hot) = hot.or_else(|| by_packets(model, rates)) else { return Vec::new() };
     let carrier = carrier(model, rates, hot.cpu.cpu);
     let is_told = |(nic, queue): (&Nic, &RxQueue)| {
@@ -101,22 +96,12 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     vec![finding(model, rates, &hot, carrier)]
 }
 
-/// The rates without as much softirq time as CPUs without packets have, which is no receive work.
-fn above(base: f64, rates: Cow<'_, Rates>) -> Cow<'_, Rates> {
-    if base == 0.0 {
-        return rates;
-    }
-    let mut rates = rates.into_owned();
-    for time in rates.cpus.iter_mut().flat_map(|cpu| [&mut cpu.softirq, &mut cpu.ksoftirqd]) {
-        *time = (*time - base).max(0.0);
-    }
-    Cow::Owned(rates)
-}
-
 fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let (hottest, share) = rates.hottest(receiving)?;
     let cpu = rates.cpu(hottest)?;
-    let time = receiving(cpu);
+    // As much as packets can account for, or runs that receive none.
+    let arrive = brought(model, rates).get(&hottest).copied().unwrap_or_default();
+    let time = receiving(cpu).min((arrive + cpu.packets + cpu.net_rx) * MAX_PACKET_COST);
     // Softirq time also includes timers and block work. It is receive work if the CPU has its share
     // of the packets or of the runs, or handles the interrupt of a queue with traffic: with RPS a
     // drowning CPU counts no packets, and few but long runs.
@@ -360,21 +345,10 @@ fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> 
     })
 }
 
-/// Number of queues, those of one interrupt as one, whose interrupt brings this CPU part of its packets: of many, maybe only all
-/// together.
-pub(super) fn queues_here(model: &Model, rates: &Rates, cpu: CpuId) -> usize {
-    let least = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets) * ORIGIN;
-    let here: Vec<Loaded<'_>> = loaded(model, rates).into_iter().filter(|queue| queue.cpu == cpu).collect();
-    let irqs = |least: f64| {
-        let queues = here.iter().filter(|queue| queue.packets >= least);
-        queues.filter_map(|queue| Some(queue.queue.irqs.first()?.number)).collect::<BTreeSet<_>>().len()
-    };
-    match irqs(least) {
-        0 if here.iter().map(|queue| queue.packets).sum::<f64>() >= least => {
-            irqs(here.iter().map(|queue| queue.packets).fold(0.0, f64::max) * ORIGIN)
-        }
-        queues => queues,
-    }
+/// The queues whose interrupts bring this CPU a part of its packets.
+pub(super) fn queues_here<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Vec<Loaded<'a>> {
+    let here = loaded(model, rates).into_iter().filter(|queue| queue.cpu == cpu).collect();
+    with_part(here, rates, rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets))
 }
 
 /// Several threads that poll queues and may run on this CPU only, while others are idle.
@@ -418,28 +392,27 @@ fn unknown(model: &Model, rates: &Rates, cpu: CpuId) -> Cause {
             &[],
         );
     }
-    if !rates.uncounted && rates.cpu(cpu).is_some_and(|cpu| cpu.packets < FEW) {
-        let why = "its NET_RX runs receive hardly any packets: they complete sent packets, hand packets to XDP programs, or poll \
-                   in vain";
-        return (why.to_owned(), format!("find out what runs there: `perf top -C {cpu}`"), &[]);
-    }
     let found = candidates(model, rates, cpu);
     let names: Vec<String> = found.iter().map(|nic| nic.name.to_string()).collect();
-    let hands_on =
-        |queue: &RxQueue| queue.rps_cpus.known().is_some_and(|mask| mask.iter().any(|to| to != cpu));
+    let masks = || found.iter().flat_map(|nic| &nic.rx).map(|queue| queue.rps_cpus.known());
+    let is_idle = !rates.uncounted && rates.cpu(cpu).is_some_and(|cpu| cpu.packets < FEW);
     let (why, remedy) = if of_another_namespace(model, rates, cpu).is_some() {
         (
             "the interfaces of this network namespace bring this CPU less than half of its packets: the others probably \
              (inferred, not counted) arrive at a NIC in another namespace"
                 .to_owned(),
-            "run `rxlab doctor` in the namespace of that NIC (--netns NAME)",
+            "run `rxlab doctor` in the namespace of that NIC (--netns NAME)".to_owned(),
         )
+    } else if names.is_empty() && is_idle && foreign_nic(model, rates, cpu).is_none() {
+        let why = "its NET_RX runs receive hardly any packets: they complete sent packets, hand packets to XDP programs or to \
+                   other CPUs, or poll in vain";
+        (why.to_owned(), format!("find out what runs there: `perf top -C {cpu}`"))
     } else if names.is_empty() {
         (
             "the interfaces of this network namespace bring this CPU fewer packets than it receives: the path of the \
              rest is unknown"
                 .to_owned(),
-            "if another network namespace receives them, run `rxlab doctor` there (--netns NAME)",
+            "if another network namespace receives them, run `rxlab doctor` there (--netns NAME)".to_owned(),
         )
     } else {
         let more = match names.len().saturating_sub(SHOWN_NICS) {
@@ -449,14 +422,19 @@ fn unknown(model: &Model, rates: &Rates, cpu: CpuId) -> Cause {
         let names = names[..names.len().min(SHOWN_NICS)].join(", ");
         (
             format!("any of these interfaces may bring its packets: {names}{more}"),
-            if found.iter().all(|nic| nic.rx.iter().all(hands_on)) {
-                "RPS is on for them: only interrupts and polling may be left here, which RPS cannot move"
-            } else {
-                "let other CPUs process the packets of these interfaces (RPS)"
+            match masks().collect::<Option<Vec<_>>>() {
+                Some(masks) if masks.iter().any(|mask| mask.len() > 1 && mask.contains(cpu)) => {
+                    format!("take CPU {cpu} out of the RPS masks of these interfaces")
+                }
+                Some(masks) if masks.iter().all(|mask| !mask.is_empty() && !mask.contains(cpu)) => {
+                    "RPS is on for them: only interrupts and polling are left here, which RPS cannot move"
+                        .to_owned()
+                }
+                _ => "let other CPUs process the packets of these interfaces (RPS)".to_owned(),
             },
         )
     };
-    (why, remedy.to_owned(), &[])
+    (why, remedy, &[])
 }
 
 /// Interfaces that are named if any of them may be the cause.
@@ -541,8 +519,8 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             };
             format!("one queue{irq}, RPS off: nothing spreads the packets")
         }
-        None if queues_here(model, rates, cpu) > 1 => {
-            let queues = queues_here(model, rates, cpu);
+        None if irqs_of(&queues_here(model, rates, cpu)) > 1 => {
+            let queues = irqs_of(&queues_here(model, rates, cpu));
             let why = format!("the interrupts of {queues} queues land here, and RPS is off for them");
             return (
                 why,
@@ -560,7 +538,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         },
         Some(mask) if lands.contains(cpu) && !mask.contains(cpu) => {
             let queues = queues_here(model, rates, cpu);
-            let left = match queues {
+            let left = match irqs_of(&queues) {
                 0 | 1 => "the interrupt and the polling of the queue are".to_owned(),
                 many => format!("the interrupts and the polling of {many} queues are"),
             };
@@ -568,7 +546,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
                 "RPS hands the packets of {name}/rx-{index} to {}; only {left} left here, which RPS cannot move",
                 cpus_text(mask)
             );
-            if queues > 1 {
+            if can_part(&queues) {
                 let remedy = "move the interrupts of some of these queues to other CPUs, or have fewer interrupts by \
                               coalescing, if supported";
                 return (why, remedy.to_owned(), &[PlanName::SeparateIrqs]);
@@ -589,7 +567,9 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             let to = format!("RPS hands the packets of {name}/rx-{index} to {}", cpus_text(mask));
             let few = "but a flow stays on one CPU: few flows carry most packets";
             let why = if lands.contains(cpu) {
-                format!("{to}, and its interrupt lands here as well: polling comes on top of this CPU's part")
+                format!(
+                    "{to}, and its interrupt lands here as well: polling comes on top of this CPU's part, or few flows carry most packets"
+                )
             } else if lands.is_empty() {
                 format!("{to}, {few}, or the interrupt lands here as well")
             } else {

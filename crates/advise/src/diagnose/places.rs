@@ -1,14 +1,17 @@
 //! CPUs by NUMA node and core, and receive queues with traffic by the CPU of their interrupt. No verdicts
 //! here.
 
+use std::collections::BTreeSet;
+
 use super::figures::{Evidence, Subject};
 use super::workload::{processing, programs};
 use crate::family::PlanName;
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_path::constraints::is_movable;
 use rxlab_path::evidence::{
-    FULL, MAX_PACKET_COST, TRAFFIC, baseline, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets,
-    receiving,
+    FULL, MAX_PACKET_COST, ORIGIN, TRAFFIC, baseline, busy, headroom, irq_cpus, is_counted, may_be_lo,
+    queue_packets, rarely_interrupts, receiving,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, NicRates, Rates, RxQueue};
 
@@ -88,6 +91,32 @@ pub(super) fn loaded_of<'a>(model: &Model, rates: &Rates, nic: &'a Nic) -> Vec<L
         })
     };
     nic.rx.iter().filter_map(queue).collect()
+}
+
+/// Of queues that land on a CPU, those that bring it a part of its `packets`: of many, maybe only all together. Those that interrupt
+/// rarely and are not counted are left out.
+pub(super) fn with_part<'a>(mut here: Vec<Loaded<'a>>, rates: &Rates, packets: f64) -> Vec<Loaded<'a>> {
+    here.retain(|queue| !rarely_interrupts(queue.nic, queue.queue, rates));
+    let together: f64 = here.iter().map(|queue| queue.packets).sum();
+    let most = here.iter().map(|queue| queue.packets).fold(0.0, f64::max);
+    if together < packets * ORIGIN {
+        return Vec::new();
+    }
+    let part = packets.max(together) * ORIGIN;
+    let least = if most < part { most * ORIGIN } else { part };
+    here.retain(|queue| queue.packets >= least);
+    here
+}
+
+/// Number of interrupts of these queues.
+pub(super) fn irqs_of(queues: &[Loaded<'_>]) -> usize {
+    queues.iter().filter_map(|one| Some(one.queue.irqs.first()?.number)).collect::<BTreeSet<_>>().len()
+}
+
+/// True if these queues have several interrupts, and one of them can be moved.
+pub(super) fn can_part(queues: &[Loaded<'_>]) -> bool {
+    let can_move = |one: &Loaded<'_>| one.queue.irqs.first().is_some_and(|irq| is_movable(one.nic, irq));
+    irqs_of(queues) > 1 && queues.iter().any(can_move)
 }
 
 /// The queues with traffic of all devices.

@@ -12,7 +12,7 @@ use super::search::Search;
 use super::undo::{Undo, UndoOptions};
 use crate::journal::{Archived, History, JournalError, Open, Outcome, Store, Touched, Unreadable, age};
 use rxlab_path::model::{DeviceAddress, Identity};
-use rxlab_setting::discarded_by;
+use rxlab_setting::{discarded_by, tunable};
 use rxlab_sys::{Hidden, Host, OverlayHost};
 
 /// A transaction left alone because a newer one with the same values could not be undone. The older one would
@@ -200,7 +200,7 @@ fn backwards<E>(
 pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
     let mine = history.touched();
     let meets = |mine: &Touched, theirs: &Touched| {
-        mine.is_same(theirs) || throws_away(theirs, mine) || mine.replaces(&theirs.knob, &theirs.object())
+        mine.is_same(theirs) || throws_away(theirs, mine) || replaces(mine, theirs)
     };
     others.iter().rev().find(|(_, other)| any(&mine, history, other, meets)).map(|(id, _)| id.as_str())
 }
@@ -212,10 +212,7 @@ pub(super) fn would_meet(planned: &[Touched], history: &History, others: &[(Stri
         discarded_by(&mine.knob).contains(&theirs.knob.as_str()) && mine.is_on_same_device(theirs)
     };
     let meets = |mine: &Touched, theirs: &Touched| {
-        mine.is_same(theirs)
-            || throws_away(theirs, mine)
-            || mine.replaces(&theirs.knob, &theirs.object())
-            || resets(mine, theirs)
+        mine.is_same(theirs) || throws_away(theirs, mine) || replaces(mine, theirs) || resets(mine, theirs)
     };
     others.iter().any(|(_, other)| any(planned, history, other, meets))
 }
@@ -281,6 +278,12 @@ pub(super) fn in_one_namespace(history: &History, theirs: &Touched, other: &Hist
     let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
     let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
     !is_virtual || theirs.ids.is_some() || netns(other) == netns(history)
+}
+
+/// True if one is the value of all queues, which replaces the other, that of one queue, whenever it is written.
+fn replaces(all: &Touched, one: &Touched) -> bool {
+    tunable(&all.knob).is_some_and(|row| row.replaces.contains(&one.knob.as_str()))
+        && all.is_on_same_device(one)
 }
 
 /// True if writing one target may have reset the other, and undo sets that again.

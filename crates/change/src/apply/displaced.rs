@@ -134,6 +134,11 @@ fn is_replaced(knob: &dyn Knob, effect: &Effect) -> bool {
     tunable(&effect.knob).is_some_and(|row| row.replaces.contains(&knob.name()))
 }
 
+/// True if the write that restores the first value gives each queue another value than this.
+fn gives_another(knob: &dyn Knob, effect: &Effect, value: &String) -> bool {
+    is_replaced(knob, effect) && effect.values.first().is_none_or(|original| !knob.same(original, value))
+}
+
 /// The interface with the values that a write may have reset, and what the write did.
 #[derive(Clone, Copy)]
 pub(super) struct Dependents<'a> {
@@ -339,9 +344,9 @@ fn set_again(
             // The interface is there, but the list that the model was made from did not have it.
             Err(error @ KnobError::UnknownNic { .. }) if inode.is_some() => return Err(lost(error)),
             Err(error) if is_gone(&error) => return Ok(None),
-            // Kept, or given to the new queue once the interface is up, but for a value of all queues.
+            // Kept, or given to the new queue once the interface is up, unless the write gives it another one.
             Err(KnobError::Down { .. })
-                if knob.is_fresh(host, value) && !is_replaced(knob, armed.effect()) =>
+                if knob.is_fresh(host, value) && !gives_another(knob, armed.effect(), value) =>
             {
                 return Ok(None);
             }
@@ -391,8 +396,8 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
 #[cfg(test)]
 mod tests {
     use super::{Dependents, before_replaced, displaced, replay};
-    use crate::apply::testbed::RunningHost;
-    use crate::journal::{Displaced, Effect, Intent, Touched};
+    use crate::apply::testbed::{RunningHost, begin};
+    use crate::journal::{Displaced, Effect, Intent, Store, Touched};
     use crate::knob;
     use crate::knob::testbed::{model, with_thread};
     use rxlab_base::units::Fact;
@@ -566,19 +571,20 @@ mod tests {
     /// A write for all queues gives its value to those of an interface that is down, too: the value of one was once lost.
     #[test]
     fn the_value_of_a_queue_that_is_down_is_not_taken_for_set() {
-        let (_state, store) = crate::journal::Store::scratch();
-        let lock = store.lock(std::time::Duration::ZERO).expect("the lock is free");
-        let mut journal = store.begin(lock, crate::journal::Begin::sample()).expect("begun");
-        let mut replayed = |knob: &str| {
-            let armed = journal.arm(Intent::sample(knob, "eth0", "2", "3")).expect("armed");
+        let replayed = |knob: &str, original: &str| {
+            let (_state, store) = Store::scratch();
+            let mut transaction = begin(&store, None);
+            let intent = Intent::sample(knob, "eth0", original, "2");
+            let armed = transaction.journal.arm(intent).expect("armed");
             let host = RecordedHost::new()
                 .with("netlink/netdev/napi-get", Vec::new())
                 .with("sys/class/net/eth0/flags", "0x1002\n");
             let (values, nic) = ([of_queue("queue_defer_hard_irqs", "0")], "eth0".parse().expect("a name"));
             replay(&host, &mut model(), (&nic, None), &values, &armed).map_err(|error| error.to_string())
         };
-        assert_eq!(replayed("channels"), Ok(vec![]));
-        assert!(replayed("napi_defer_hard_irqs").expect_err("it has 3").contains("down"));
+        assert_eq!(replayed("channels", "1"), Ok(vec![]));
+        assert!(replayed("napi_defer_hard_irqs", "3").expect_err("it has 3").contains("down"));
+        assert_eq!(replayed("napi_defer_hard_irqs", "0"), Ok(vec![]), "it has 0");
     }
 
     /// An undo was killed after its write, and what that had reset was taken for what others want.

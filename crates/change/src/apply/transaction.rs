@@ -64,7 +64,7 @@ impl<'a> BeginInfo<'a> {
 pub struct Kept {
     /// The setting asked for, in canonical form.
     pub setting: Setting,
-    /// The value before the write.
+    /// The value before the write, which undo restores.
     pub before: String,
     /// The value read back.
     pub kept: String,
@@ -224,7 +224,7 @@ impl Transaction {
     }
 
     /// Sets a target of this transaction back to the value before its first change, without
-    /// ending the transaction: a single queue to the value that the transaction had given all of them, if it had. The value came from the kernel, so it is not checked: it may have a
+    /// ending the transaction. The value came from the kernel, so it is not checked: it may have a
     /// form that users never write.
     pub fn set_back(
         &mut self,
@@ -234,16 +234,12 @@ impl Transaction {
         target: &Target,
     ) -> Result<Kept, ApplyError> {
         let touched = self.journal.history().touched();
-        let one = touched.iter().find(|t| t.knob == knob && t.target == *target);
-        let one =
-            one.ok_or_else(|| ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() })?;
-        let gives = |all: &&Touched| {
-            all.seq < one.seq && all.wanted != all.original && all.replaces(knob, &one.object())
-        };
-        let value = touched.iter().find(gives).map_or(&one.original, |all| &all.wanted).clone();
+        let touched = touched.into_iter().find(|t| t.knob == knob && t.target == *target);
+        let Touched { original, displaced, .. } = touched
+            .ok_or_else(|| ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() })?;
         let knob = knob_of(knob)?;
-        knob.check_restore(knob.site(host, model, target), &value, &one.displaced)?;
-        self.write(host, model, knob, target, value, false)
+        knob.check_restore(knob.site(host, model, target), &original, &displaced)?;
+        self.write(host, model, knob, target, original, false)
     }
 
     /// `foreign`: the current value was set by another program.

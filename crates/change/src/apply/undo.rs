@@ -126,11 +126,9 @@ pub(super) fn run(
     Undo { id: journal.id().to_owned(), outcomes, command, closed, journal_error }
 }
 
-/// A write for all queues, undone at `now` after single ones, may have given these any value if it failed.
+/// Outcomes of single queues name the original that a write for all queues, undone after them at `now`, has given them. If that
+/// failed, it may have given them any value.
 fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched, now: &Target, undone: &Outcome) {
-    if !matches!(undone, Outcome::Altered { .. } | Outcome::Failed { .. }) {
-        return;
-    }
     let replaces = knob::find(&for_all.knob).map_or(&[][..], |knob| knob.replaces());
     let is_replaced = |one: &UndoOutcome| {
         replaces.contains(&one.knob.as_str())
@@ -138,8 +136,19 @@ fn say_replaced(outcomes: &mut [UndoOutcome], for_all: &Touched, now: &Target, u
             && matches!(one.outcome, Outcome::Restored | Outcome::Unchanged)
     };
     for one in outcomes.iter_mut().filter(|one| is_replaced(one)) {
-        let why = format!("it comes back with {} {now}", for_all.knob);
-        (one.outcome, one.trouble) = (Outcome::Failed { why }, true);
+        match undone {
+            Outcome::Restored => {}
+            Outcome::Altered { .. } | Outcome::Failed { .. } => {
+                let why = format!("it comes back with {} {now}", for_all.knob);
+                (one.outcome, one.trouble) = (Outcome::Failed { why }, true);
+                continue;
+            }
+            _ => return,
+        }
+        let is_it =
+            |value: &&Displaced| value.knob == one.knob && value.target.lasting() == one.target.lasting();
+        let own = for_all.displaced.iter().find(is_it).map(|value| &value.value);
+        one.original = own.unwrap_or(&for_all.original).clone();
     }
 }
 
@@ -177,13 +186,6 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
     }
     let found = if unsettled.is_empty() { ours.clone() } else { [&ours[..], foreign].concat() };
     knob.left_by(&found, unsettled, live)
-}
-
-/// True if a queue has the value from before the transaction of all queues, which an undo has set back.
-fn is_from_all(history: &History, one: &Touched, live: &str) -> bool {
-    let is_back = |all: &Touched| all.held.is_some() || all.outcome.is_some();
-    let mut all = history.touched().into_iter().filter(|all| all.seq < one.seq && is_back(all));
-    all.any(|all| all.replaces(&one.knob, &one.object()) && all.original == live)
 }
 
 fn another_object() -> Outcome {
@@ -281,8 +283,7 @@ fn put_back_own(
     if is_original && is_whole(knob, touched) {
         return Outcome::Unchanged;
     }
-    let is_ours = is_ours(knob, touched, &live) || is_from_all(journal.history(), touched, &live);
-    if !is_original && !is_ours && !options.force {
+    if !is_original && !is_ours(knob, touched, &live) && !options.force {
         let site = knob.site(host, model, target);
         if has_part_of_ours(knob, site, touched, &live) {
             let Some(armed) = journal.arm_restore(touched.seq) else {

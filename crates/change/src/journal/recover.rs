@@ -3,7 +3,7 @@
 use super::environment::Environment;
 use super::record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Record, SysfsIds};
 use rxlab_path::model::DeviceAddress;
-use rxlab_setting::{Target, tunable};
+use rxlab_setting::Target;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
@@ -37,7 +37,7 @@ pub struct Touched {
     pub group: Option<GroupId>,
     /// Number of the first intent for this target.
     pub seq: u64,
-    /// The value before the transaction, which undo restores.
+    /// The value before the first intent, which undo restores.
     pub original: String,
     /// The last value asked for.
     pub wanted: String,
@@ -101,11 +101,6 @@ impl Touched {
     /// True if both belong to the same interface or process, whatever its name was at the time.
     pub fn is_on_same_device(&self, other: &Self) -> bool {
         self.object().is_same(&other.object())
-    }
-
-    /// True if it is a value of all queues that replaces the value `knob` of `object`, a single queue, whenever it is written.
-    pub fn replaces(&self, knob: &str, object: &Object) -> bool {
-        tunable(&self.knob).is_some_and(|row| row.replaces.contains(&knob)) && self.object().is_same(object)
     }
 
     /// Adds the findings of another write. A queue removed by an earlier one keeps the values from
@@ -260,8 +255,7 @@ impl History {
                     let object = intent.object();
                     let is_it = |t: &Touched| t.is_of(&intent.knob, &intent.target, &object);
                     let index = all.iter().position(is_it).unwrap_or_else(|| {
-                        let original = original(&all, intent);
-                        all.push(Touched { original, ..Touched::new(intent) });
+                        all.push(Touched::new(intent));
                         all.len() - 1
                     });
                     owner.push((intent.seq, index));
@@ -305,18 +299,6 @@ impl History {
         }
         all
     }
-}
-
-/// The value before the transaction of a target that it first sets with `intent`: its own value for all queues, if that is set, has
-/// replaced it.
-fn original(all: &[Touched], intent: &Intent) -> String {
-    let object = intent.object();
-    let mut of_all = all.iter().filter(|touched| touched.replaces(&intent.knob, &object));
-    let is_set = |all: &&Touched| all.wanted != all.original && all.wanted == intent.before;
-    let Some(of_all) = of_all.find(is_set) else { return intent.before.clone() };
-    let is_it =
-        |value: &&Displaced| value.knob == intent.knob && value.target.lasting() == intent.target.lasting();
-    of_all.displaced.iter().find(is_it).map_or(&of_all.original, |value| &value.value).clone()
 }
 
 /// Values that the transaction set on the device of `intent`, which may reset them.

@@ -120,7 +120,7 @@ pub static LOSSES: &[Loss] = &[
     loss("port_rx_dp_di_dropped_packets", Harmless, "sfc/ef10.c: efx_ef10_stat_desc, dropped by a filter"),
     loss("no_buff_discards", Ring, "qlogic/qede/qede_ethtool.c: qede_stats_arr"),
     loss("brb_discards", Device, "qlogic/qede/qede_ethtool.c: qede_stats_arr"),
-    loss("  pkts rx OOB", Ring, "../vmxnet3/vmxnet3_ethtool.c: vmxnet3_rq_dev_stats (pktsRxOutOfBuf)"),
+    loss("pkts rx OOB", Ring, "../vmxnet3/vmxnet3_ethtool.c: vmxnet3_rq_dev_stats (pktsRxOutOfBuf)"),
     loss("rx_resource_errors", Ring, "cadence/macb_main.c: gem_get_stats, gem_statistics"),
     loss("rx_no_buffer", Ring, "ibm/ibmvnic.c: ibmvnic_stats"),
     loss("rx_bg#_frames_dropped", Device, "chelsio/cxgb4/cxgb4_ethtool.c: stats_strings"),
@@ -340,6 +340,7 @@ mod tests {
     const NAMES: &[(&str, Option<LossKind>)] = &[
         // With a row.
         ("rx_out_of_buffer", Some(Ring)),
+        ("pkts rx OOB", Some(Ring)),
         ("rxq3: rx_drops_no_frags", Some(Ring)),
         ("[hw] rx nobuffer discards", Some(Ring)),
         ("rxq_12_queue_full_drops", Some(Ring)),

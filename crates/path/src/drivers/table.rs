@@ -132,7 +132,8 @@ pub static DRIVERS: &[Driver] = &[
             heading: Some("Rx Queue#"),
             packets: &["ucast pkts rx", "mcast pkts rx", "bcast pkts rx"],
             bytes: &["ucast bytes rx", "mcast bytes rx", "bcast bytes rx"],
-            drops: &["pkts rx OOB", "drv dropped rx total"],
+            // "pkts rx OOB" are those without a buffer in the ring.
+            drops: &["drv dropped rx total"],
         }],
         statistics_example: &[
             ("Tx Queue#", OTHER),
@@ -142,7 +143,8 @@ pub static DRIVERS: &[Driver] = &[
             ("  ucast pkts rx", PACKETS),
             ("  mcast pkts rx", PACKETS),
             ("  ucast bytes rx", BYTES),
-            ("  pkts rx OOB", DROPS),
+            ("  pkts rx OOB", OTHER),
+            ("  drv dropped rx total", DROPS),
         ],
         channels: FIXED,
         sources: &[

@@ -113,7 +113,7 @@ fn older_names_and_headings() {
         "  LRO pkts rx",
         "  ucast pkts rx",
         "  mcast pkts rx",
-        "  pkts rx OOB",
+        "  drv dropped rx total",
         "Rx Queue#",
         "  LRO pkts rx",
         "  ucast pkts rx",

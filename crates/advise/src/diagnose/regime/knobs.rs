@@ -10,7 +10,7 @@ use super::{CpuRegime, FamilyGain};
 use crate::decision::{Candidate, Decisions};
 use crate::diagnose::Finding;
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, maybe_one_flow, recipient, table_part};
-use crate::diagnose::places::{against_rfs, cores, handed_over};
+use crate::diagnose::places::{against_rfs, cores, handed_over, irqs_of, loaded_of, with_part};
 use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use crate::family::{Family, PlanName};
@@ -18,7 +18,7 @@ use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::constraints::{is_movable, queue_limit};
 use rxlab_path::drivers::Kind;
-use rxlab_path::evidence::{ORIGIN, adapts, by_threads, carrier, defers, irq_cpus, queue_packets};
+use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Risk, risk_and_upkeep};
 
@@ -254,14 +254,10 @@ impl Place<'_> {
             queues.filter_map(|queue| Some(queue.irqs.first()?.number)).collect::<BTreeSet<_>>().len()
         };
         let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
-        let least = hot.packets * ORIGIN;
-        let packets = |queue: &RxQueue| queue_packets(nic, queue, rates);
         let all = interrupts(&mut nic.rx.iter());
         let landing = interrupts(&mut nic.rx.iter().filter(lands));
-        let busy = interrupts(&mut nic.rx.iter().filter(lands).filter(|queue| packets(queue) >= least));
-        // Many queues bring a part together.
-        let together: f64 = nic.rx.iter().filter(lands).map(packets).sum();
-        let busy = if busy == 0 && together >= least { landing } else { busy };
+        let here = loaded_of(model, rates, nic).into_iter().filter(|one| one.cpu == hot.cpu).collect();
+        let busy = irqs_of(&with_part(here, rates, hot.packets));
         let are_bound = || {
             let mut landing = nic.rx.iter().filter(lands).flat_map(|queue| &queue.irqs);
             landing.all(|irq| !is_movable(nic, irq))

@@ -32,7 +32,7 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
             draft.set("channels", Target::Nic(name), value, why);
         } else if let Some(limit) = limit.filter(|_| now < cores) {
             draft.leave(Variable::Channels.because(limit.to_string()));
-        } else if now >= cores && now < most {
+        } else if cores > 0 && now >= cores && now < most {
             let place = if nodes.is_some() && draft.topology.domains.len() > 1 { " of its node" } else { "" };
             let [queues, cores] =
                 [(now, "queue"), (cores, "core")].map(|(count, what)| plural(count as usize, what));

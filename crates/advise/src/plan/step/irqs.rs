@@ -7,8 +7,8 @@ use crate::diagnose::{Loaded, crowds};
 use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
-use rxlab_path::evidence::{has_never_fired, queue_packets};
-use rxlab_path::model::{Fact, Irq, Nic};
+use rxlab_path::evidence::{TRAFFIC, has_never_fired, is_counted, queue_packets};
+use rxlab_path::model::{Fact, Irq, Nic, RxQueue};
 use rxlab_setting::{PlannedSetting, Target, interrupts, queueless_targets, simulation};
 
 /// Longest list of interrupts, in bytes, that irqbalance accepts; the knob sends no longer one.
@@ -79,8 +79,6 @@ struct Leaving {
     nic: NicName,
     queue: u32,
     from: CpuId,
-    /// The node of its device.
-    node: Option<u32>,
     /// True if its queue is one of several busy ones that fill its CPU.
     is_crowded: bool,
     packets: f64,
@@ -107,8 +105,8 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
     let mut stay: BTreeSet<NicName> = BTreeSet::new();
     for irq in leaving {
         let avoided = taken.union(&full);
-        let clear = free_near(draft, &irq, &avoided.union(&others));
-        let near = clear.or_else(|| free_near(draft, &irq, &avoided));
+        let clear = free_near(draft, irq.from, &avoided.union(&others));
+        let near = clear.or_else(|| free_near(draft, irq.from, &avoided));
         // Those on CPUs to be isolated leave at any cost: failing all else, to CPUs that take others, in turn.
         let anywhere = || {
             let without = |cpus: &CpuMask| draft.topology.in_order().find(|cpu| !cpus.contains(*cpu));
@@ -163,7 +161,7 @@ fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
             let Some(from) = draft.home(queue).filter(|_| seen.insert(irq.number)) else { continue };
             let why = if draft.isolated.contains(from) {
                 format!("CPU {from} is to be isolated")
-            } else if has_never_fired(queue, &draft.rates) {
+            } else if is_silent(draft, nic, queue) {
                 continue;
             } else if taken.contains(from) {
                 format!("CPU {from} already takes another queue's interrupt")
@@ -176,11 +174,21 @@ fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
                 own.any(|busy| busy.queue.index == queue.index)
             });
             let packets = queue_packets(nic, queue, &draft.rates);
-            let (node, nic) = (nic.node_of(queue), nic.name.clone());
-            leaving.push(Leaving { nic, queue: queue.index, from, node, is_crowded, packets, why });
+            let nic = nic.name.clone();
+            leaving.push(Leaving { nic, queue: queue.index, from, is_crowded, packets, why });
         }
     }
     (taken, leaving)
+}
+
+/// True for a queue that is not counted and whose interrupt has never fired, while others of its interface bring traffic.
+fn is_silent(draft: &Draft<'_>, nic: &Nic, queue: &RxQueue) -> bool {
+    let rates = &draft.rates;
+    let has_fired = |other: &RxQueue| !other.irqs.is_empty() && !has_never_fired(other, rates);
+    has_never_fired(queue, rates)
+        && !is_counted(nic, queue, rates)
+        && rates.rx_packets(&nic.name) >= TRAFFIC
+        && nic.rx.iter().any(has_fired)
 }
 
 /// Moves interrupts of busy queues off the CPUs that they fill, one at a time by the load that it leaves.
@@ -239,22 +247,14 @@ fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
     })
 }
 
-/// A usable CPU that is not avoided: of the node of the device, else of the domain where the interrupt is, else any if that domain
-/// has no usable one; on a free core if possible.
-fn free_near(draft: &Draft<'_>, irq: &Leaving, avoided: &CpuMask) -> Option<CpuId> {
+/// A usable CPU that is not avoided, of the same domain if that has any, on a free core if possible.
+fn free_near(draft: &Draft<'_>, from: CpuId, avoided: &CpuMask) -> Option<CpuId> {
     let topology = &draft.topology;
     let cores = topology.siblings(avoided);
-    let of_device = topology.domains.iter().find(|domain| domain.node.is_some() && domain.node == irq.node);
-    let own = topology.place(irq.from).map(|(domain, _)| &topology.domains[domain]);
-    let own = own.map(|domain| domain.usable.clone()).filter(|usable| !usable.is_empty());
-    let near = [
-        of_device.map(|domain| domain.usable.clone()).unwrap_or_default(),
-        own.unwrap_or_else(|| topology.in_order().collect()),
-    ];
-    near.iter().find_map(|near| {
-        let pick = |avoided: &CpuMask| near.iter().copied().find(|cpu| !avoided.contains(*cpu));
-        pick(&cores.union(avoided)).or_else(|| pick(avoided))
-    })
+    let near = topology.place(from).map(|(domain, _)| topology.domains[domain].usable.clone());
+    let near = near.filter(|near| !near.is_empty()).unwrap_or_else(|| topology.in_order().collect());
+    let pick = |avoided: &CpuMask| near.iter().copied().find(|cpu| !avoided.contains(*cpu));
+    pick(&cores.union(avoided)).or_else(|| pick(avoided))
 }
 
 /// Sends the interrupts that belong to no queue to these CPUs.

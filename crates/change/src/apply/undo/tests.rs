@@ -5,7 +5,6 @@ use crate::apply::testbed::{RPS, begin, flaky, resume, set, setting};
 use crate::apply::{ApplyError, BeginInfo, Live, Transaction, UndoOptions, covered_by};
 use crate::journal::{Part, Store};
 use crate::knob::testbed::{model, with_rules};
-use rxlab_base::parse::{NapiSetting, attribute, one_message};
 use rxlab_base::units::IrqId;
 use rxlab_path::model::{Irq, Model};
 use rxlab_sys::{Cause, Fault, Host, RecordedHost};
@@ -294,51 +293,4 @@ fn foreign_rules_are_not_thrown_away() {
     let host = with_rules(true, &[7, 9]);
     let forced = resume(&store, &id).undo_with(&host, &model(), UndoOptions { force: true });
     assert_eq!((outcomes(&forced), forced.closed), (vec![Outcome::Restored], true));
-}
-
-/// eth0 whose NAPIs have these values of queue_defer_hard_irqs, as the file of the interface has `all`.
-fn with_napis(all: u64, queues: &[u64]) -> RecordedHost {
-    let napi = |(queue, value): (u32, &u64)| {
-        let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, (8193 + queue).to_ne_bytes())];
-        one_message(&[ids.concat(), NapiSetting::DeferHardIrqs.attribute(*value)].concat())
-    };
-    let napis: Vec<u8> = [0, 1].into_iter().zip(queues).flat_map(napi).collect();
-    RecordedHost::new()
-        .with("sys/class/net/eth0/napi_defer_hard_irqs", format!("{all}\n"))
-        .with("netlink/netdev/napi-get", napis)
-}
-
-/// The same plan set a value of all queues first. Undo, which could set back only that one, once gave the queue the value of
-/// the plan.
-#[test]
-fn the_original_of_a_queue_is_from_before_the_value_of_all() {
-    let value = |host: &RecordedHost| {
-        let knob = crate::knob::find("queue_defer_hard_irqs").expect("a knob");
-        let target = "eth0/rx-1".parse().expect("a target");
-        knob.read(knob.site(host, &model(), &target)).expect("there")
-    };
-    for (all, one) in [(0, 7), (3, 7), (3, 0), (0, 0)] {
-        let (_state, store) = Store::scratch();
-        let mut plan = begin(&store, None);
-        let of_all = setting("napi_defer_hard_irqs eth0 = 2");
-        plan.set(&with_napis(all, &[all, one]), &mut model(), &of_all).expect("set");
-        // The kernel has given it to both.
-        let host = with_napis(2, &[2, 2]);
-        let single = setting("queue_defer_hard_irqs eth0/rx-1 = 5");
-        plan.set(&host, &mut model(), &single).expect("set");
-        // A trial of the value of the queue, beside that of all.
-        plan.set_back(&host, &mut model(), &single.knob, &single.target).expect("set back");
-        assert_eq!(value(&host), "2");
-        plan.set(&host, &mut model(), &single).expect("set");
-        let id = plan.id().to_owned();
-        plan.keep().expect("kept");
-        let down = with_napis(2, &[]).with("sys/class/net/eth0/flags", "0x1002\n");
-        let undo = undone(&store, &id, &down, &model());
-        assert!(matches!(outcomes(&undo)[0], Outcome::Failed { .. }) && !undo.closed, "{undo:?}");
-        // The kernel has given all of them what undo wrote.
-        let up = with_napis(all, &[all, all]);
-        let undo = undone(&store, &id, &up, &model());
-        assert!(undo.closed && undo.is_clean(), "{undo:?}");
-        assert_eq!((value(&up), &undo.outcomes[0].original), (one.to_string(), &one.to_string()));
-    }
 }
