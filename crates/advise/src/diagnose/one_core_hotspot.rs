@@ -1,7 +1,5 @@
 //! One CPU does far more than its share of the receive work, and is short of time.
 
-use std::collections::BTreeSet;
-
 use super::elsewhere::FEW;
 use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};

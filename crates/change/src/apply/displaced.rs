@@ -135,7 +135,7 @@ fn is_replaced(knob: &dyn Knob, effect: &Effect) -> bool {
 }
 
 /// True if the write that restores the first value gives each queue another value than this.
-fn gives_another(knob: &dyn Knob, effect: &Effect, value: &String) -> bool {
+fn gives_another(knob: &dyn Knob, effect: &Effect, value: &str) -> bool {
     is_replaced(knob, effect) && effect.values.first().is_none_or(|original| !knob.same(original, value))
 }
 
