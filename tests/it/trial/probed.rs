@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use rxlab::lab::RangeSpec;
-use rxlab_stats::design::{Arm, Phase};
+use rxlab_stats::design::Phase;
 use rxlab_trial::record::{ProbeSlots, Slot, TrialRecord};
 
 use super::on_the_range::Stage;
