@@ -36,7 +36,6 @@ seed() {
     esac >"corpus/$1/this-machine"
 }
 
-# An input may take a minute: beside other work the program waits for a CPU for seconds.
 # One at a time unless RXLAB_FUZZ_JOBS is set higher.
 if [ "${RXLAB_FUZZ_JOBS:-1}" -gt 1 ]; then
     printf '%-28s %12s %8s  %s\n' parser inputs seconds result
@@ -53,7 +52,7 @@ for name; do
     log=$(mktemp)
     begin=$(date +%s)
     result=ok
-    RXLAB_FUZZ=$name "$program" "corpus/$name" -runs="$runs" -max_total_time="$seconds" -timeout=60 \
+    RXLAB_FUZZ=$name "$program" "corpus/$name" -runs="$runs" -max_total_time="$seconds" -timeout=10 \
         -rss_limit_mb=2048 -max_len=512 -print_final_stats=1 "-artifact_prefix=artifacts/$name/" \
         >"$log" 2>&1 || { result="BROKEN: see fuzz/artifacts/$name"; status=1; }
     inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
