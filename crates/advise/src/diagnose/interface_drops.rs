@@ -9,7 +9,7 @@ use rxlab_base::number::{count, precise_percent};
 use rxlab_path::drivers::{LossKind, loss_kind};
 use rxlab_path::drop_reasons::{DropReasons, Reason, known};
 use rxlab_path::ledger::{Dropped, FILTERS, by_traffic_control, counted_by_device, dropped};
-use rxlab_path::model::{Function, Model, Nic, NicKind, NicRates, Rates};
+use rxlab_path::model::{Model, Nic, NicKind, NicRates, Rates};
 
 /// Drops per second from which they matter: `rx_dropped` also has frames that no protocol here takes (spanning tree, LLDP,
 /// VLANs that are not set up), of which a quiet network sends several per second.
@@ -220,9 +220,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "find the reason: `ethtool -S` of the interface, or `perf trace -a -e skb:kfree_skb`",
         )
     };
-    let is_of_host = matches!(nic.hardware.function, Function::Plain | Function::Physical { .. });
-    let has_port = place == Lost::Device && !is_damaged && is_of_host;
-    let remedy = format!("{remedy}{}", if has_port { FLOW_CONTROL } else { "" });
+    let may_pause = place == Lost::Device && !is_damaged && nic.hardware.function.may_pause();
+    let remedy = format!("{remedy}{}", if may_pause { FLOW_CONTROL } else { "" });
     let severity = if place == Lost::Filters { Severity::Note } else { Severity::Warning };
     let part = precise_percent(lost / (lost + rest));
     Some(Finding {
@@ -246,7 +245,6 @@ const LARGER_RING: &str = "look up the statistic in the driver's documentation; 
 const NO_LARGER_RING: &str = "look up the statistic in the driver's documentation; if buffers were missing, give the CPUs that \
                               empty the rings more time";
 
-/// What no virtual device has.
 const FLOW_CONTROL: &str = "; flow control (ethtool -A), if the device has it, makes the sender wait instead";
 
 /// The cause of drops that a statistic of the driver accounts for, other than those of the device, and the remedy.

@@ -11,7 +11,7 @@ use rxlab_base::number::{count, cpus_text};
 use rxlab_base::parse::ethtool::Count;
 use rxlab_path::constraints::has_more_queues;
 use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, nic_irq_cpus, receive_time};
-use rxlab_path::model::{CpuRates, Function, Model, Nic, NicRates, Rates};
+use rxlab_path::model::{CpuRates, Model, Nic, NicRates, Rates};
 
 /// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.
 const NOTICEABLE_LOSS: f64 = 1e-4;
@@ -174,11 +174,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             _ => "its CPU has time left and the ring is at its maximum: bursts are longer than the ring",
         };
         let queues = if has_more { "more queues, to spread bursts; " } else { "" };
-        let is_of_host = matches!(nic.hardware.function, Function::Plain | Function::Physical { .. });
-        let slower = if is_of_host {
-            "flow control (pause frames) against single senders"
-        } else {
-            "senders that pace packets"
+        let slower = match nic.hardware.function.may_pause() {
+            true => "flow control (pause frames) against single senders",
+            false => "senders that pace packets",
         };
         (why, format!("{queues}{slower}"), &[])
     };

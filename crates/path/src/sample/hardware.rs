@@ -39,6 +39,13 @@ pub enum Function {
     Paravirtual,
 }
 
+impl Function {
+    /// True for a device that may have flow control: virtual ones have none.
+    pub fn may_pause(&self) -> bool {
+        matches!(self, Self::Plain | Self::Physical { .. })
+    }
+}
+
 /// Capabilities and settings of one interface's device and driver. Virtual interfaces are asked only for
 /// driver and features, and veths, of which there may be hundreds, only for the driver, unless everything
 /// about one was asked: the rest is `NotAsked`.
