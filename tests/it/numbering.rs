@@ -14,16 +14,21 @@ use crate::lab::{host_in, inside};
 use crate::process::{Ended, Running, end_guards, one_line, wait_for};
 use crate::require;
 
-/// CPUs that each thread of a process may run on, by its number.
+/// CPUs that each thread of a process may run on, the main thread first.
 fn lists(pid: u32) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-    let mut tasks: Vec<_> = tasks.map(|task| task.expect("listed").path()).collect();
-    tasks.sort();
-    let list = |task: &std::path::PathBuf| {
-        let text = std::fs::read_to_string(task.join("status")).expect("it runs");
+    let tid = |task: std::io::Result<std::fs::DirEntry>| {
+        let name = task.expect("listed").file_name();
+        name.to_str().and_then(|name| name.parse().ok()).expect("a number")
+    };
+    let mut tids: Vec<u32> = tasks.map(tid).collect();
+    // The kernel begins with low numbers again after the highest.
+    tids.sort_by_key(|tid| (*tid != pid, *tid));
+    let list = |tid| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).expect("it runs");
         parse::allowed_cpus(&text).expect("whole").to_string()
     };
-    tasks.iter().map(list).collect()
+    tids.into_iter().map(list).collect()
 }
 
 fn allowed(pid: u32) -> String {
