@@ -689,6 +689,32 @@ fn values_of_napis_wait_until_the_interface_is_up() {
     run(&["undo"]).says(0, "napi_defer_hard_irqs srv0: back to 0");
 }
 
+/// What a new queue has is not waited for, unless the value for all queues, which undo writes while the interface is down, gives the
+/// queue another one: undo once ended with exit code 0, and the queue then had that one.
+#[test]
+fn a_queue_waits_for_the_interface_if_undo_gives_it_the_value_of_all() {
+    let Some((range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let (one, all) = ("queue_defer_hard_irqs srv0/rx-1 = 0", "napi_defer_hard_irqs srv0 = 5");
+    bench.host.write("sys/class/net/srv0/napi_defer_hard_irqs", b"2").expect("written");
+    let by_hand = tempfile::tempdir().expect("a temporary directory");
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let apply = |state: &Path, setting: &str| {
+        rxlab(state, &["--netns", &netns, "apply", "-y", "--setting", setting]).says(0, "(was 2)");
+    };
+    apply(by_hand.path(), one);
+    apply(bench.state.path(), all);
+    range.server.ip("link set srv0 down").expect("down");
+    let undo = || rxlab(bench.state.path(), &["undo"]).said();
+    let text = one_line(&undo().exits(5));
+    assert!(text.contains("srv0/rx-1 cannot be read while srv0 is down"), "{text}");
+    range.server.ip("link set srv0 up").expect("up");
+    undo().exits(0);
+    assert_eq!([all, one].map(|text| bench.read(text)), ["2", "0"]);
+}
+
 /// The kernel replaces the values of single queues by that of the interface.
 #[test]
 fn the_value_of_all_queues_replaces_that_of_one() {
