@@ -17,6 +17,7 @@ use super::typed::{number_of, whole};
 use super::{Global, files, output, place};
 use crate::error::{CommandError, Kind, Result};
 use cpus::{Cpus, Threads};
+use rxlab_base::grammar::sh;
 use rxlab_base::units::parse_duration;
 use rxlab_faces::report::html;
 use rxlab_load::{
@@ -215,7 +216,7 @@ pub struct Args {
     /// rates of arrivals and losses are errors; a receiver that does not report arrivals is refused. Connections are reset at the end
     /// of a run, so runs do not use up the ports.
     #[arg(
-        long, requires = "slo",
+        long,
         conflicts_with_all = ["requests", "warm_up", "hdr_log", "csv", "html", "histogram", "prometheus"],
     )]
     find_max: bool,
@@ -277,6 +278,12 @@ const DURATION: Duration = Duration::from_secs(5);
 const RUN: Duration = Duration::from_secs(1);
 
 pub fn run(global: &Global, args: &Args) -> Result {
+    if args.find_max && args.slo.is_none() {
+        let limits = if args.url.protocol.is_one_way() { "errors<0.1%" } else { "p99<5ms,errors<0.1%" };
+        let url = sh::word(&args.url.to_string());
+        return Err(CommandError::usage("--find-max needs --slo: the limits that the rate has to keep")
+            .hint(format!("for example: {} load {url} --find-max --slo '{limits}'", global.program())));
+    }
     let length = args.rate.as_ref().and_then(Rate::length);
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
     let duration = args.duration.or(length).unwrap_or(default);
