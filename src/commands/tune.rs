@@ -25,7 +25,7 @@ use rxlab_trial::store::TrialDir;
 /// Ctrl-C or a kill, the machine is as it was. docs/tune.md has the details.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Interface to tune [default: the one that receives most]
+    /// Interface to tune [default: the one that keeps the hottest CPU busy, or receives most]
     #[arg(long, value_name = "NIC", conflicts_with = "resume")]
     nic: Option<NicName>,
     /// The interface, as with --nic

@@ -178,7 +178,11 @@ pub(super) const TOOLS: [Tool; 10] = [
         what: "Find the best setting of the receive path on the host's own traffic, in minutes. Only what is proven to help is set, \
                and it goes back after the deadline unless a person runs `rxlab confirm` on the host.",
         sets: Sets::Lasting,
-        takes: &[text("nic", "The interface; without it, the one that receives most."), TIME, DEADLINE],
+        takes: &[
+            text("nic", "The interface; without it, that of the hottest CPU, or the busiest."),
+            TIME,
+            DEADLINE,
+        ],
         words: |given| {
             let words = Words::of("tune --yes").flag("nic", given, "nic");
             let words = words.time("time", given, &TIME, "3m", LONGEST_TRIAL)?;
