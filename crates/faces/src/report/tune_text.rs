@@ -79,7 +79,9 @@ pub fn end(tuning: &Tuning, program: &str) -> String {
     let price = tuning.price.as_deref().filter(|_| tuning.end == End::Helps);
     if let Some(price) = price {
         let kept = match tuning.confirm_within_s {
-            Some(seconds) => format!("kept for {seconds:.0} s: `{program} confirm`, `{program} undo`"),
+            Some(seconds) => {
+                format!("set for {seconds:.0} s: `{program} confirm` keeps it, `{program} undo` reverts it")
+            }
             None => format!("kept: `{program} undo` reverts it"),
         };
         out += &paragraph("  price    ", &format!("{price}; {kept}"));
