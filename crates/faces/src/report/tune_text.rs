@@ -122,7 +122,7 @@ mod tests {
         let left_out =
             LeftOut { what: "channels eth0 = 4".into(), why: "link reset: --allow-reset tries it".into() };
         Tuning {
-            limit: "one-core hotspot on CPU 2 (98 % of its time): RPS or RFS will spread it".to_owned(),
+            limit: "one-core hotspot on CPU 2 (98 % of its time): RPS or RFS can spread it".to_owned(),
             judged_by: Some("throughput (CPU 2 receives packets and is full)".to_owned()),
             candidates: vec![
                 tried("rps-cache-2", "RPS to CPUs 0-1", false),
