@@ -32,7 +32,7 @@ pub fn left_out(LeftOut { what, why }: &LeftOut) -> String {
 
 /// What stops a candidate.
 fn stops(guards: &Guards, has_check: bool) -> String {
-    let mut all = vec!["a candidate with which nothing gets through".to_owned()];
+    let mut all = vec!["a candidate if nothing gets through".to_owned()];
     all.extend(
         guards
             .error_rate
@@ -153,7 +153,7 @@ mod tests {
         };
         let kept = Tuning { confirm_within_s: None, ..helps.clone() };
         let nothing = Tuning {
-            best: Some("the machine as it was is best of 4".into()),
+            best: Some("the unchanged machine is best of 4".into()),
             trial: None,
             ..found(End::NothingToGain)
         };
