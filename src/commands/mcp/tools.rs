@@ -246,7 +246,7 @@ impl Tool {
         let given = match arguments {
             Value::Null => Map::new(),
             Value::Object(given) => given,
-            _ => return Err("`arguments` is no object".to_owned()),
+            _ => return Err("`arguments` must be an object".to_owned()),
         };
         let takes = || self.takes.iter().chain([&JSON]);
         for (name, value) in &given {
@@ -271,11 +271,11 @@ impl Tool {
 impl Argument {
     fn check(&self, value: &Value) -> Result<(), String> {
         let (is_right, what) = match self.kind {
-            Kind::Text => (value.is_string(), "a text"),
+            Kind::Text => (value.is_string(), "a string"),
             Kind::Texts => {
                 let is_right =
                     |values: &Vec<Value>| !values.is_empty() && values.iter().all(Value::is_string);
-                (value.as_array().is_some_and(is_right), "a list of texts")
+                (value.as_array().is_some_and(is_right), "a list of strings")
             }
             Kind::Switch => (value.is_boolean(), "true or false"),
         };
@@ -435,9 +435,9 @@ mod tests {
         let wrong = |name, arguments| words(name, arguments).expect_err("refused");
         assert_eq!(wrong("show", json!({ "interface": "eth0" })), "show takes no `interface`");
         assert_eq!(wrong("trial", json!({ "settings": ["rps eth0/rx-0 = 1"] })), "trial needs `nic`");
-        assert_eq!(wrong("predict", json!({ "settings": [] })), "`settings` must be a list of texts");
-        assert_eq!(wrong("doctor", json!({ "nic": 1 })), "`nic` must be a text");
-        assert_eq!(wrong("show", json!([])), "`arguments` is no object");
+        assert_eq!(wrong("predict", json!({ "settings": [] })), "`settings` must be a list of strings");
+        assert_eq!(wrong("doctor", json!({ "nic": 1 })), "`nic` must be a string");
+        assert_eq!(wrong("show", json!([])), "`arguments` must be an object");
         assert_eq!(wrong("show", json!({ "json": 1 })), "`json` must be true or false");
         let long = json!({ "settings": ["rps eth0/rx-0 = 1"], "deadline": "11m" });
         assert_eq!(wrong("apply", long), "`deadline`: 11m is longer than 10 minutes");
