@@ -297,7 +297,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
     }
     if !args.client.is_empty() && (args.cpus == Cpus::Auto || args.threads == Some(Threads::Auto)) {
-        return Err(CommandError::usage("auto would be of this machine, not of a --client: give numbers"));
+        return Err(CommandError::usage("auto counts this machine's CPUs, not a --client's: give numbers"));
     }
     let (cpus, threads) = args.cpus.place(global, args.threads, args.connections)?;
     let (sources, source_ports) = args.spread.sources(args)?;
