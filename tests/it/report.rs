@@ -198,7 +198,7 @@ fn what_is_no_record_of_a_fleet_is_named() {
         "{ \"schema\": \"rxlab.status/1\" }",
         "it is not a valid `rxlab.status/1`: missing field",
     );
-    refused("none.json", "[]", "no record is of a trial in pairs, of doctor or of status");
+    refused("none.json", "[]", "none of the records is a trial in pairs, or from doctor or status");
     let empty = tree.path().join("empty");
     std::fs::create_dir(&empty).expect("made");
     tree.rxlab(&["report", "--fleet", text(&empty)]).says(2, "holds no trial, and no .json or .html file");
