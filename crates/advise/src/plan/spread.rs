@@ -422,7 +422,7 @@ fn unproven(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
             irq.irq, irq.action
         ),
         None if time < HIGH_LOAD => format!(
-            "and no CPU receives for {} of its time, from where a guess is worth a trial",
+            "and no CPU receives for {} of its time: below that a guess is not worth a trial",
             percent(HIGH_LOAD)
         ),
         None => return None,
