@@ -224,8 +224,8 @@ pub struct Args {
     /// 'p99<5ms,errors<0.1%'. A load that misses one exits with 1
     #[arg(long, value_name = "LIMITS")]
     slo: Option<Slo>,
-    /// Time over which --find-max spreads the fresh runs that confirm its answer: longer than the machine stays in one
-    /// state
+    /// Time over which --find-max spreads the fresh runs that confirm its answer; choose it longer than a busy or quiet phase
+    /// of the machine lasts
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration, requires = "find_max")]
     confirm: Duration,
     /// CPUs to pin the threads to, such as 0-3,8; auto takes one CPU per core, without those that take interrupts of an interface

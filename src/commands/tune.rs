@@ -49,7 +49,7 @@ pub struct Args {
     /// Once the best setting is set: revert it after this time unless `rxlab confirm` comes first
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = some_time)]
     confirm: Duration,
-    /// Keep what is proven to help without a confirmation
+    /// Keep at once what is proven to help, without waiting for `rxlab confirm`
     #[arg(long, conflicts_with = "confirm")]
     keep: bool,
     /// Send requests to this URL throughout: failures stop a candidate, and a higher latency counts against it
