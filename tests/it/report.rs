@@ -157,7 +157,7 @@ fn many_hosts_are_one_answer() {
     let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "Fleet of 4 hosts",
-        "on average over 3 hosts; its own trial shows that it helps on 3",
+        "on average over 3 hosts; on 3 the host's own trial shows that it helps",
         "Keep it.",
         "Findings on 1 host",
         "Status of 3 hosts",
