@@ -57,10 +57,10 @@ pub struct Args {
     /// most 512 are opened at a time.
     #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64, value_parser = number_of)]
     connections: usize,
-    /// Outstanding requests per connection, or per flow of a load without --rate; with --http2 and --http3 streams
+    /// Outstanding requests per connection, or per flow of a load without --rate; with --http2 and --http3, streams
     ///
-    /// On a stream, a late response does not hold up the others. Where nothing at all comes for twice --timeout, a connection with
-    /// streams is opened again.
+    /// On a stream, a late response does not hold up the others. A connection with streams is opened again if nothing arrives on it
+    /// for twice --timeout.
     #[arg(long, short, value_name = "D", visible_alias = "streams", default_value_t = 1)]
     pipeline: usize,
     /// Use HTTP/2: as agreed with the server (ALPN) over https://, at once over http://
@@ -121,7 +121,7 @@ pub struct Args {
     /// Connect to this address instead of that of the URL's host: HOST:ADDR or HOST:ADDR:PORT. Host and TLS server name stay
     #[arg(long, value_name = "HOST:ADDR", conflicts_with = "unix")]
     connect_to: Option<ConnectTo>,
-    /// With dns://: response codes of good answers, such as NOERROR,NXDOMAIN
+    /// With dns://: response codes that count as success, such as NOERROR,NXDOMAIN
     ///
     /// By default NOERROR.
     #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
@@ -158,9 +158,9 @@ pub struct Args {
     source: Vec<IpAddr>,
     /// Offer the load from this client instead of from here, such as 'ssh gen1 rxlab client'; may be given more than once
     ///
-    /// Each client, of the same version, offers the whole load (--rate, --connections); their counts and histograms add up
-    /// exactly. Files are read here, but those of --netns, --ca, --cert and --key there. They begin at one message, so their clocks need not
-    /// agree; the result is client-limited if one of them was the limit, which it names.
+    /// Each client, of the same version, offers the whole load (--rate, --connections); their counts and histograms add up exactly.
+    /// Files are read here, but those of --netns, --ca, --cert and --key on the client. All begin on one message, so their clocks
+    /// need not agree; the result is client-limited if one of them was the limit, which it names.
     #[arg(
         long, value_name = "COMMAND",
         conflicts_with_all = ["requests", "source", "unix", "find_max", "hdr_log", "csv"],
@@ -178,7 +178,7 @@ pub struct Args {
     /// Send this many requests, and end when all are answered; without --for it takes as long as needed, but
     /// ends when the target has been unreachable for 10 s
     ///
-    /// It waits for --timeout instead, if that is longer.
+    /// A --timeout above 10 s takes the place of these 10 s.
     #[arg(long, value_name = "N", value_parser = whole)]
     requests: Option<u64>,
     /// Run this long before measuring
