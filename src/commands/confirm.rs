@@ -33,7 +33,7 @@ pub(super) fn confirm(global: &Global, id: Option<&str>, late: bool) -> Result {
     let id = apply::confirm_in_time(&place::store(global), machine, id, now).map_err(explain)?;
     let stays = format!("transaction {id} is kept; `rxlab undo {id}` reverts it");
     let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
-    // Its first line compares with what was before the change.
+    // It compares with the sample before the change, if the change had a prediction.
     let next = command_lines("next: ", &format!("{} doctor", global.program()));
     let next = if output::is_interactive() { next.as_str() } else { "" };
     output::print(global, &value, || format!("{stays}\n{next}")).map_err(|error| error.hint(&stays))

@@ -13,7 +13,7 @@ use crate::error::{CommandError, Result};
 /// Topics: settings, environment, exit-codes. `rxlab explain TERM` explains terms and findings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Every command in a line, the options of every command, and the exit codes
+    /// One line for each command, the global options, and the exit codes
     #[arg(long, conflicts_with = "topic")]
     all: bool,
     /// A command, such as doctor or trial run, or a topic

@@ -17,6 +17,7 @@ use super::typed::{number_of, whole};
 use super::{Global, files, output, place};
 use crate::error::{CommandError, Kind, Result};
 use cpus::{Cpus, Threads};
+use rxlab_base::grammar::sh;
 use rxlab_base::units::parse_duration;
 use rxlab_faces::report::html;
 use rxlab_load::{
@@ -56,10 +57,10 @@ pub struct Args {
     /// most 512 are opened at a time.
     #[arg(long, short, value_name = "N", visible_alias = "flows", default_value_t = 64, value_parser = number_of)]
     connections: usize,
-    /// Outstanding requests per connection, or per flow of a load without --rate; with --http2 and --http3 streams
+    /// Outstanding requests per connection, or per flow of a load without --rate; with --http2 and --http3, streams
     ///
-    /// On a stream, a late response does not hold up the others. Where nothing at all comes for twice --timeout, a connection with
-    /// streams is opened again.
+    /// On a stream, a late response does not hold up the others. A connection with streams is opened again if nothing arrives on it
+    /// for twice --timeout.
     #[arg(long, short, value_name = "D", visible_alias = "streams", default_value_t = 1)]
     pipeline: usize,
     /// Use HTTP/2: as agreed with the server (ALPN) over https://, at once over http://
@@ -120,7 +121,7 @@ pub struct Args {
     /// Connect to this address instead of that of the URL's host: HOST:ADDR or HOST:ADDR:PORT. Host and TLS server name stay
     #[arg(long, value_name = "HOST:ADDR", conflicts_with = "unix")]
     connect_to: Option<ConnectTo>,
-    /// With dns://: response codes of good answers, such as NOERROR,NXDOMAIN
+    /// With dns://: response codes that count as success, such as NOERROR,NXDOMAIN
     ///
     /// By default NOERROR.
     #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
@@ -157,9 +158,9 @@ pub struct Args {
     source: Vec<IpAddr>,
     /// Offer the load from this client instead of from here, such as 'ssh gen1 rxlab client'; may be given more than once
     ///
-    /// Each client, of the same version, offers the whole load (--rate, --connections); their counts and histograms add up
-    /// exactly. Files are read here, but those of --netns, --ca, --cert and --key there. They begin at one message, so their clocks need not
-    /// agree; the result is client-limited if one of them was the limit, which it names.
+    /// Each client, of the same version, offers the whole load (--rate, --connections); their counts and histograms add up exactly.
+    /// Files are read here, but those of --netns, --ca, --cert and --key on the client. All begin on one message, so their clocks
+    /// need not agree; the result is client-limited if one of them was the limit, which it names.
     #[arg(
         long, value_name = "COMMAND",
         conflicts_with_all = ["requests", "source", "unix", "find_max", "hdr_log", "csv"],
@@ -177,7 +178,7 @@ pub struct Args {
     /// Send this many requests, and end when all are answered; without --for it takes as long as needed, but
     /// ends when the target has been unreachable for 10 s
     ///
-    /// It waits for --timeout instead, if that is longer.
+    /// A --timeout above 10 s takes the place of these 10 s.
     #[arg(long, value_name = "N", value_parser = whole)]
     requests: Option<u64>,
     /// Run this long before measuring
@@ -215,7 +216,7 @@ pub struct Args {
     /// rates of arrivals and losses are errors; a receiver that does not report arrivals is refused. Connections are reset at the end
     /// of a run, so runs do not use up the ports.
     #[arg(
-        long, requires = "slo",
+        long,
         conflicts_with_all = ["requests", "warm_up", "hdr_log", "csv", "html", "histogram", "prometheus"],
     )]
     find_max: bool,
@@ -223,8 +224,8 @@ pub struct Args {
     /// 'p99<5ms,errors<0.1%'. A load that misses one exits with 1
     #[arg(long, value_name = "LIMITS")]
     slo: Option<Slo>,
-    /// Time over which --find-max spreads the fresh runs that confirm its answer: longer than the machine stays in one
-    /// state
+    /// Time over which --find-max spreads the fresh runs that confirm its answer; choose it longer than a busy or quiet phase
+    /// of the machine lasts
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration, requires = "find_max")]
     confirm: Duration,
     /// CPUs to pin the threads to, such as 0-3,8; auto takes one CPU per core, without those that take interrupts of an interface
@@ -277,6 +278,12 @@ const DURATION: Duration = Duration::from_secs(5);
 const RUN: Duration = Duration::from_secs(1);
 
 pub fn run(global: &Global, args: &Args) -> Result {
+    if args.find_max && args.slo.is_none() {
+        let limits = if args.url.protocol.is_one_way() { "errors<0.1%" } else { "p99<5ms,errors<0.1%" };
+        let url = sh::word(&args.url.to_string());
+        return Err(CommandError::usage("--find-max needs --slo: the limits that the rate has to keep")
+            .hint(format!("for example: {} load {url} --find-max --slo '{limits}'", global.program())));
+    }
     let length = args.rate.as_ref().and_then(Rate::length);
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
     let duration = args.duration.or(length).unwrap_or(default);
@@ -290,7 +297,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
     }
     if !args.client.is_empty() && (args.cpus == Cpus::Auto || args.threads == Some(Threads::Auto)) {
-        return Err(CommandError::usage("auto would be of this machine, not of a --client: give numbers"));
+        return Err(CommandError::usage("auto counts this machine's CPUs, not a --client's: give numbers"));
     }
     let (cpus, threads) = args.cpus.place(global, args.threads, args.connections)?;
     let (sources, source_ports) = args.spread.sources(args)?;

@@ -172,7 +172,7 @@ impl From<JournalError> for CommandError {
             }
             JournalError::LaterVersion { .. } => "install that version",
             JournalError::Registry(_) => {
-                "bring it back, or move `journals` of the run directory away: then no other state directory is seen"
+                "restore the file, or move `journals` out of the run directory: rxlab then knows of no other state directory"
             }
             JournalError::Lock(LockError::Untrusted { .. }) => {
                 "make root its owner and only writer, or name another directory with --state-dir"

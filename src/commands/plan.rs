@@ -57,10 +57,12 @@ pub struct Args {
     /// A value to plan, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long = "set", alias = "setting", value_name = "SETTING")]
     setting: Vec<Setting>,
-    /// Predict the effect of each plan on the CPUs and on the packets per second that fit, from the cost of packets and
-    /// interrupts here. The costs are measured with eBPF (root), as in every sample of live traffic; without it the
-    /// prediction is a rough guess and says so. With -o the plan includes the prediction, and a trial prints it
-    /// next to its measurement
+    /// Predict the receive time of each CPU and the packets per second that then fit; for rps, rfs and rps+rfs if
+    /// no plan is selected
+    ///
+    /// The costs of packets and interrupts are measured with eBPF (root), as in every sample of live traffic;
+    /// without them the prediction is a rough guess and says so. A file (-o) has the prediction without this option
+    /// too, unless it is made with --set. A trial of the file prints it next to its measurement.
     #[arg(long)]
     predict: bool,
     /// Write to this file instead of standard output

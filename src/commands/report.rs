@@ -86,7 +86,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 fn fleet(global: &Global, args: &Args, document: &Document) -> Result {
     let fleet = Fleet::new(document);
     if fleet.is_empty() {
-        return Err(CommandError::usage("no record is of a trial in pairs, of doctor or of status")
+        return Err(CommandError::usage("none of the records is a trial in pairs, or from doctor or status")
             .hint("`rxlab trial show ID --json > FILE.json` writes one on a host"));
     }
     let ended = if fleet.has_trouble() { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };

@@ -133,6 +133,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "load",
         "rxlab load http://10.0.0.1/ --connections 256\nrxlab load http://10.0.0.1/ --rate 20000 --for 30s\n\
+         rxlab load http://10.0.0.1/ --find-max --slo 'p99<5ms,errors<0.1%'\n\
          rxlab load udp-tracker://10.0.0.1:6969/announce --flows 64",
     ),
     ("merge", "rxlab load http://10.0.0.1/ --json > gen1.json\nrxlab merge gen1.json gen2.json"),

@@ -25,7 +25,7 @@ use rxlab_trial::store::TrialDir;
 /// Ctrl-C or a kill, the machine is as it was. docs/tune.md has the details.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Interface to tune [default: the one that receives most]
+    /// Interface to tune [default: the one that keeps the hottest CPU busy, or receives most]
     #[arg(long, value_name = "NIC", conflicts_with = "resume")]
     nic: Option<NicName>,
     /// The interface, as with --nic
@@ -49,7 +49,7 @@ pub struct Args {
     /// Once the best setting is set: revert it after this time unless `rxlab confirm` comes first
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = some_time)]
     confirm: Duration,
-    /// Keep what is proven to help without a confirmation
+    /// Keep at once what is proven to help, without waiting for `rxlab confirm`
     #[arg(long, conflicts_with = "confirm")]
     keep: bool,
     /// Send requests to this URL throughout: failures stop a candidate, and a higher latency counts against it

@@ -231,7 +231,7 @@ fn it_serves_until_a_signal() {
     tree.rxlab(&["exporter", "--listen", &taken]).says(5, &format!("cannot listen on {taken}"));
     tree.rxlab(&["exporter", "--every", "50ms"]).says(2, "too short");
     let log = exporter.end().exits(0);
-    assert_eq!(log.matches("rxlab: no findings: ").count(), 1, "{log}");
+    assert_eq!(log.matches("rxlab: findings unknown: ").count(), 1, "{log}");
 }
 
 #[test]

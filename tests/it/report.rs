@@ -157,7 +157,7 @@ fn many_hosts_are_one_answer() {
     let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "Fleet of 4 hosts",
-        "on average over 3 hosts; its own trial shows that it helps on 3",
+        "on average over 3 hosts; on 3 the host's own trial shows that it helps",
         "Keep it.",
         "Findings on 1 host",
         "Status of 3 hosts",
@@ -198,7 +198,7 @@ fn what_is_no_record_of_a_fleet_is_named() {
         "{ \"schema\": \"rxlab.status/1\" }",
         "it is not a valid `rxlab.status/1`: missing field",
     );
-    refused("none.json", "[]", "no record is of a trial in pairs, of doctor or of status");
+    refused("none.json", "[]", "none of the records is a trial in pairs, or from doctor or status");
     let empty = tree.path().join("empty");
     std::fs::create_dir(&empty).expect("made");
     tree.rxlab(&["report", "--fleet", text(&empty)]).says(2, "holds no trial, and no .json or .html file");

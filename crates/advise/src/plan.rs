@@ -22,4 +22,4 @@ pub use cost::basis;
 pub use forecast::forecast;
 pub use policy::{Options, Policed, Policy, Variable};
 pub use reason::Reason;
-pub use spread::{Proposal, Spread, spread};
+pub use spread::{Proposal, Spread, default_nic, spread};

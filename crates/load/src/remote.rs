@@ -266,7 +266,7 @@ impl Client {
         match answer {
             Answer::Failed(why) => self.error(why),
             Answer::Done | Answer::Report(_) | Answer::SoFar(_) => {
-                self.error("gave the answer to a different order")
+                self.error("answered another order than the last one")
             }
         }
     }
@@ -397,6 +397,6 @@ mod tests {
             assert_eq!(limit, Some(expected));
         }
         let error = clients.so_far(None).expect_err("they know no such order").to_string();
-        assert!(error.ends_with("gave the answer to a different order"), "{error}");
+        assert!(error.ends_with("answered another order than the last one"), "{error}");
     }
 }

@@ -426,7 +426,7 @@ fn advise(pool: &Pool) -> (Option<Advice>, String) {
         ),
         Call::Helps => match &pool.unhelped()[..] {
             [] => (Keep, "Over all hosts it helps, and harm was found on none.".to_owned()),
-            except => (Keep, format!("Except on {}.", except.join(", "))),
+            except => (Keep, format!("Leave out {}.", except.join(", "))),
         },
     };
     (Some(advice), reason)

@@ -293,6 +293,9 @@ fn outcome(metrics: &[MetricResult], harms: &[Harm]) -> String {
             (Call::Helps, Some(effect)) => {
                 parts.push(format!("throughput {}", effect.estimate()));
             }
+            (Call::Negligible, Some(effect)) => {
+                parts.push(format!("throughput {} (within the margin)", effect.estimate()));
+            }
             (Call::NoEffect | Call::Negligible, _) => parts.push("throughput unchanged".to_owned()),
             _ => parts.push("throughput undecided".to_owned()),
         }
@@ -308,7 +311,8 @@ fn outcome(metrics: &[MetricResult], harms: &[Harm]) -> String {
         match result.call {
             Call::Helps | Call::Hurts => parts.push(figures),
             Call::Inconclusive => parts.push(figures + " (unproven)"),
-            Call::NoEffect | Call::Negligible => parts.push("hottest CPU unchanged".to_owned()),
+            Call::Negligible => parts.push(figures + " (within the margin)"),
+            Call::NoEffect => parts.push("hottest CPU unchanged".to_owned()),
             Call::Unmeasured => {}
         }
     }

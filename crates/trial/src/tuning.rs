@@ -130,7 +130,7 @@ pub fn choice(record: &BlocksRecord) -> Option<&Choice> {
 /// The candidate of a cell in words; cell 0 is the machine as it was.
 pub fn candidate(record: &BlocksRecord, cell: usize) -> String {
     let Some(named) = cell.checked_sub(1).and_then(|at| record.settings.get(at)) else {
-        return "the machine as it was".to_owned();
+        return "the unchanged machine".to_owned();
     };
     let settings: Option<Vec<Setting>> = named.set.iter().map(|line| line.parse().ok()).collect();
     settings.map_or_else(|| named.name.clone(), |settings| in_words(&settings))

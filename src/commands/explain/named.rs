@@ -17,7 +17,7 @@ fn statistic(name: &str) -> Option<String> {
         LossKind::Allocation => {
             "buffers that could not be allocated: if this goes on, the ring runs empty; nothing is lost so far"
         }
-        LossKind::Unclear => "losses by its name, but it is not known of what",
+        LossKind::Unclear => "a loss by its name; rxlab does not know of what",
         LossKind::Harmless => "no loss here: an event, a broken frame, or packets for others",
     };
     Some(format!("statistic {name} (ethtool -S): {meaning}"))
@@ -33,11 +33,11 @@ fn driver(name: &str) -> Vec<String> {
 
 fn facts(row: &Driver) -> Vec<String> {
     let kind = match row.kind {
-        Kind::Device => "of a device",
-        Kind::VirtualFunction => "of virtual functions",
-        Kind::Paravirtual { .. } => "of a hypervisor's device",
-        Kind::Pair => "of one end of a pair",
-        Kind::Failover => "of a pair of a hypervisor's device and a virtual function",
+        Kind::Device => "for devices",
+        Kind::VirtualFunction => "for virtual functions",
+        Kind::Paravirtual { .. } => "for a hypervisor's device",
+        Kind::Pair => "for one end of a pair",
+        Kind::Failover => "for a hypervisor's device with a virtual function below it",
     };
     let mut facts = vec![kind.to_owned()];
     let mut add = |is_so: bool, fact: &str| facts.extend(is_so.then(|| fact.to_owned()));
@@ -46,7 +46,7 @@ fn facts(row: &Driver) -> Vec<String> {
     add(!irqs.is_empty(), &format!("interrupts such as {}", irqs.join(", ")));
     let counted = row.statistics_example.iter().find(|(_, counts)| counts.is_some()).map(|(name, _)| *name);
     add(counted.is_some(), &format!("counts each queue ({})", counted.unwrap_or_default()));
-    add(counted.is_none(), "no statistics of single queues are known");
+    add(counted.is_none(), "rxlab knows no statistics of its queues");
     let limits: Vec<&str> = row.limits.iter().map(|(name, _)| *name).collect();
     add(!limits.is_empty(), &format!("limits of the host: {}", limits.join(", ")));
     add(!row.records_queue, "packets do not carry their queue, so the RPS mask of rx-0 applies to all");
@@ -80,7 +80,7 @@ mod tests {
                 "rx_no_dma_resources",
                 "statistic rx_no_dma_resources (ethtool -S): packets for which there was no",
             ),
-            ("ena", "driver ena: of a device"),
+            ("ena", "driver ena: for devices"),
             ("ixgbe", "RSS of some devices reaches only 16 queues"),
         ] {
             let all = named(name).join("\n");

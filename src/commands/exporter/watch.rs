@@ -76,7 +76,7 @@ fn judged(global: &Global, model: &Model, rates: &Rates, alerts: &mut Alerts) ->
 fn report(error: &CommandError, reported: &mut Option<String>) {
     if reported.as_ref() != Some(&error.message) {
         // Without standard error, the counter of failures still shows it.
-        let _ = writeln!(output::stderr(), "rxlab: no findings: {}", error.message);
+        let _ = writeln!(output::stderr(), "rxlab: findings unknown: {}", error.message);
         *reported = Some(error.message.clone());
     }
 }

@@ -46,7 +46,7 @@ impl Message {
         let id = value.get_mut("id").map(Value::take);
         let refused = |id, why| Err(Box::new(Reply::failed(id, Failure::request(why))));
         if id.as_ref().is_some_and(|id| !(id.is_string() || id.is_i64() || id.is_u64())) {
-            return refused(Value::Null, "`id` is neither a text nor an integer");
+            return refused(Value::Null, "`id` must be a string or an integer");
         }
         match value["method"].as_str().map(str::to_owned) {
             Some(method) => Ok(Self { id, method, params: value["params"].take() }),

@@ -178,7 +178,11 @@ pub(super) const TOOLS: [Tool; 10] = [
         what: "Find the best setting of the receive path on the host's own traffic, in minutes. Only what is proven to help is set, \
                and it goes back after the deadline unless a person runs `rxlab confirm` on the host.",
         sets: Sets::Lasting,
-        takes: &[text("nic", "The interface; without it, the one that receives most."), TIME, DEADLINE],
+        takes: &[
+            text("nic", "The interface; without it, that of the hottest CPU, or the busiest."),
+            TIME,
+            DEADLINE,
+        ],
         words: |given| {
             let words = Words::of("tune --yes").flag("nic", given, "nic");
             let words = words.time("time", given, &TIME, "3m", LONGEST_TRIAL)?;
@@ -242,7 +246,7 @@ impl Tool {
         let given = match arguments {
             Value::Null => Map::new(),
             Value::Object(given) => given,
-            _ => return Err("`arguments` is no object".to_owned()),
+            _ => return Err("`arguments` must be an object".to_owned()),
         };
         let takes = || self.takes.iter().chain([&JSON]);
         for (name, value) in &given {
@@ -267,11 +271,11 @@ impl Tool {
 impl Argument {
     fn check(&self, value: &Value) -> Result<(), String> {
         let (is_right, what) = match self.kind {
-            Kind::Text => (value.is_string(), "a text"),
+            Kind::Text => (value.is_string(), "a string"),
             Kind::Texts => {
                 let is_right =
                     |values: &Vec<Value>| !values.is_empty() && values.iter().all(Value::is_string);
-                (value.as_array().is_some_and(is_right), "a list of texts")
+                (value.as_array().is_some_and(is_right), "a list of strings")
             }
             Kind::Switch => (value.is_boolean(), "true or false"),
         };
@@ -431,9 +435,9 @@ mod tests {
         let wrong = |name, arguments| words(name, arguments).expect_err("refused");
         assert_eq!(wrong("show", json!({ "interface": "eth0" })), "show takes no `interface`");
         assert_eq!(wrong("trial", json!({ "settings": ["rps eth0/rx-0 = 1"] })), "trial needs `nic`");
-        assert_eq!(wrong("predict", json!({ "settings": [] })), "`settings` must be a list of texts");
-        assert_eq!(wrong("doctor", json!({ "nic": 1 })), "`nic` must be a text");
-        assert_eq!(wrong("show", json!([])), "`arguments` is no object");
+        assert_eq!(wrong("predict", json!({ "settings": [] })), "`settings` must be a list of strings");
+        assert_eq!(wrong("doctor", json!({ "nic": 1 })), "`nic` must be a string");
+        assert_eq!(wrong("show", json!([])), "`arguments` must be an object");
         assert_eq!(wrong("show", json!({ "json": 1 })), "`json` must be true or false");
         let long = json!({ "settings": ["rps eth0/rx-0 = 1"], "deadline": "11m" });
         assert_eq!(wrong("apply", long), "`deadline`: 11m is longer than 10 minutes");

@@ -57,7 +57,7 @@ fn json<'a>(text: Option<Computed>) -> Response<'a> {
     match text {
         Some(Ok(text)) => Response::shared("application/json", text),
         Some(Err(why)) => Response::text(503, &why),
-        None => Response::busy("other times are being read; try again", 1),
+        None => Response::busy("busy with other requests for recorded times; try again", 1),
     }
 }
 

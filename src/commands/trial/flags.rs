@@ -89,7 +89,7 @@ struct Flags {
     /// Length of a slot [default: chosen from a sample of 20 s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     measure: Option<Duration>,
-    /// Shortest slot that the sample may choose, down to 100ms [default: 500ms]; give a --washout as short
+    /// Shortest slot that the sample may choose, down to 100ms, with a --washout as short [default: 500ms]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "measure")]
     shortest: Option<Duration>,
     /// Decide as well as possible within this time, sample included, and say beforehand what that can show

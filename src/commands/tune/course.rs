@@ -12,6 +12,7 @@ use crate::commands::trial::{self, Conduct, attempt, conduct, explain};
 use crate::commands::{Global, apply, files, look, machine, output, report};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_advise::doctor::DoctorReport;
+use rxlab_advise::plan::forecast;
 use rxlab_base::units::{NicName, rfc3339};
 use rxlab_faces::report::document::{Document, Part};
 use rxlab_faces::report::{html, tune_text};
@@ -57,11 +58,13 @@ pub(super) struct Course<'a> {
     /// `None` before there is an interface.
     tuning: Option<Tuning>,
     seen: Option<DoctorReport>,
+    /// The sample before anything was tried; `None` if resumed.
+    before: Option<(Model, Rates)>,
 }
 
 impl<'a> Course<'a> {
     pub(super) fn new(global: &'a Global, args: &'a Args, stop: &'a AtomicBool) -> Self {
-        Self { global, args, stop, tuning: None, seen: None }
+        Self { global, args, stop, tuning: None, seen: None, before: None }
     }
 
     /// The transaction of the best candidate, if it is set.
@@ -123,6 +126,7 @@ impl<'a> Course<'a> {
         if self.args.dry_run {
             return Ok(());
         }
+        self.before = Some((model, rates));
         self.consent()?;
         self.choose(&machine, &spec, ready, None)
     }
@@ -348,7 +352,10 @@ impl<'a> Course<'a> {
             return trial::exit(&record).and(Err(CommandError::silent(Kind::Findings)));
         }
         let machine = machine::open(self.global)?;
-        let plan = Plan::new(&spec.name, &spec.change.set);
+        let mut plan = Plan::new(&spec.name, &spec.change.set);
+        // Its figures of the sample are kept with the change: `rxlab doctor` compares with them.
+        let before = self.before.as_ref();
+        plan.prediction = before.and_then(|(model, rates)| forecast(model, rates, &plan).ok());
         let applied = apply::set(self.global, &machine, &plan, self.deadline(), self.stop)?;
         let deadline = self.deadline().map(|deadline| deadline.as_secs_f64());
         let tuning = self.tuning();

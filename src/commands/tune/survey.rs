@@ -8,6 +8,7 @@ use rxlab_advise::diagnose::regime::Regime;
 use rxlab_advise::doctor::{DoctorReport, doctor};
 use rxlab_advise::family::Family;
 use rxlab_advise::plan::candidates::{Candidate, Searched, candidates};
+use rxlab_advise::plan::default_nic;
 use rxlab_base::units::NicName;
 use rxlab_path::evidence::TRAFFIC;
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
@@ -37,7 +38,7 @@ pub(super) enum Way {
     Unmeasurable,
 }
 
-/// Judges a sample, and finds what to try on `nic`, or on the interface that receives most.
+/// Judges a sample, and finds what to try on `nic`, or on the busiest interface.
 pub(super) fn survey(
     machine: &Machine,
     (model, rates): (&Model, &Rates),
@@ -59,11 +60,14 @@ pub(super) fn survey(
     Ok(survey)
 }
 
+/// The interface that `rxlab plan` takes, or without traffic one that could have some.
 fn busiest<'a>(model: &'a Model, rates: &Rates) -> Result<&'a Nic> {
-    let packets = |nic: &&Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
-    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
-    nics.max_by(|a, b| packets(a).total_cmp(&packets(b)))
-        .ok_or_else(|| CommandError::usage("no interface to tune: this machine has none but lo"))
+    let open = || model.nics.iter().filter(|nic| nic.up && nic.kind != NicKind::Loopback);
+    let device = || open().find(|nic| nic.kind == NicKind::Device);
+    default_nic(model, rates)
+        .or_else(device)
+        .or_else(|| open().next())
+        .ok_or_else(|| CommandError::usage("no interface to tune: none but lo is up"))
 }
 
 /// Where the sample leads, and the sentence that says why.
@@ -208,7 +212,24 @@ fn why_not(machine: &Machine, nic: &Nic, named: &Named, allow_reset: bool) -> Op
 
 #[cfg(test)]
 mod tests {
-    use super::sizes;
+    use super::{busiest, sizes};
+    use rxlab_path::sketch::Sketch;
+
+    #[test]
+    fn an_interface_that_is_down_is_never_the_default() {
+        let machine = || {
+            let idle = Sketch::new(2).veth("ifb0").device("eth0", &[0]).veth("ifb1");
+            let idle = idle.edit("ifb0", |nic| nic.up = false);
+            idle.edit("ifb1", |nic| nic.up = false)
+        };
+        let chosen = |sketch: Sketch| {
+            let (model, rates) = sketch.build();
+            busiest(&model, &rates).map(|nic| nic.name.to_string())
+        };
+        assert_eq!(chosen(machine()).as_deref(), Ok("eth0"));
+        assert_eq!(chosen(machine().veth("srv0").traffic("srv0", 5000.0)).as_deref(), Ok("srv0"));
+        assert!(chosen(machine().edit("eth0", |nic| nic.up = false)).is_err());
+    }
 
     #[test]
     fn sizes_are_dense_where_the_optimum_usually_is() {

@@ -23,20 +23,20 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "at least {} connection/s and {} of those that arrive find a full accept queue (TcpExtListenOverflows) or a full \
-             queue of handshakes (TcpExtTCPReqQFullDrop); critical at {}",
+             SYN queue (TcpExtTCPReqQFullDrop); critical at {}",
             count(LOST),
             rxlab_base::number::precise_percent(NOTICEABLE),
             percent(SERIOUS)
         )
     },
     silent: "they were dropped before the sample but not during it, for another reason, or in another network namespace; SYN \
-             cookies answered what the queue of handshakes had no room for",
+             cookies answered what the SYN queue had no room for",
     evidence: "dropped and accepted connections per second, the sockets with the most drops, their processes, their queues and \
                limits",
     cause: "The program accepts connections more slowly than they arrive, or its queue (the backlog of listen(), at most \
             net.core.somaxconn) is too short for bursts.",
     remedy: "More threads that accept, or a longer queue: the program's backlog and net.core.somaxconn, then a restart. \
-             Against a full queue of handshakes: SYN cookies or net.ipv4.tcp_max_syn_backlog.",
+             Against a full SYN queue: SYN cookies or net.ipv4.tcp_max_syn_backlog.",
     source: "listen(2); net/ipv4/tcp_ipv4.c tcp_v4_syn_recv_sock; net/ipv4/tcp_input.c tcp_conn_request; \
              Documentation/networking/ip-sysctl.rst (somaxconn, tcp_max_syn_backlog)",
     check: Check::Machine(check),
@@ -53,7 +53,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let socket = losing(rates, Transport::Tcp).next();
     let mut evidence = vec![Evidence::about(Subject::Machine, |seen| {
         format!(
-            "TCP: {} drops/s at full accept queues, {} at full queues of handshakes; {} connections/s are accepted",
+            "TCP: {} drops/s at full accept queues, {} at full SYN queues; {} connections/s are accepted",
             seen.rate("listen_overflows", overflows),
             seen.rate("request_drops", requests),
             seen.rate("accepted", opened)
@@ -69,7 +69,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         }));
     }
     let (why, remedy) = if requests > overflows {
-        let why = "more clients are in the middle of their handshake than the queue of handshakes holds";
+        let why = "more clients are in the middle of their handshake than the SYN queue holds";
         (why, "SYN cookies (net.ipv4.tcp_syncookies = 1) or `tcp_max_syn_backlog host = N`; a flood of SYNs looks the same".to_owned())
     } else {
         (

@@ -361,5 +361,5 @@ fn to_try(model: &Model, rates: &Rates, cpus: &[CpuRegime], knobs: &[FamilyGain]
         return format!("{hot_one}: {names} spreads it if it is many flows; one flow stays on one CPU");
     }
     // The effect on capacity is left to the prediction of a plan.
-    format!("{hot_one}: {} will spread it", names.join(" or "))
+    format!("{hot_one}: {} can spread it", names.join(" or "))
 }

@@ -33,8 +33,8 @@ pub(super) const RULE: Rule = Rule {
             "softirqs, or ksoftirqd, take {} of a CPU's time, and either it has fewer than {} packets/s and \
              NET_RX runs/s and no queue with {} packets/s may bring any, or softirqs of disks, or more of timers or \
              RCU than the tick causes (1,000/s), run more often than NET_RX and the packets do not account for half \
-             of the time: assumed are 100 us each; in a storm of timers or RCU, at most 10 us where these run three \
-             times per packet, and twice the cost of a packet on the other CPUs",
+             of the time (counted as 100 us each; in a storm of timers or RCU, as at most 10 us where these run three \
+             times per packet, and as at most twice the cost of a packet on the other CPUs)",
             percent(DROWNING),
             count(FEW),
             count(TRAFFIC)

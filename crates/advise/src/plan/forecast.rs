@@ -139,7 +139,7 @@ fn measure(rates: &Rates, moves: &mut [Move]) -> String {
     let guessed = moves.iter().any(|step| step.begins_to_steer() && step.cost.is_none());
     let basis = if guessed && rates.costs.is_some() { FIXED.to_owned() } else { basis(rates) };
     if moves.iter().any(Move::is_resteered) {
-        return basis + "; what a mask in use hands over already is guessed likewise";
+        return basis + "; what a current mask already hands over is a rough guess";
     }
     basis
 }

@@ -189,6 +189,14 @@ pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
     )
 }
 
+/// The interface to set where none is named: the busiest one, or the device below it that receives most if its own masks have
+/// no effect. `None` if nothing receives.
+pub fn default_nic<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
+    let named = busiest(model, rates)?;
+    let device = below(model, named).and_then(|devices| most(&devices, rates));
+    Some(device.unwrap_or(named))
+}
+
 /// The device whose packets keep the hottest CPU busy, else the interface that receives most; the latter also if it stands
 /// on the former, as a bond does. Never `lo`.
 pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
@@ -414,7 +422,7 @@ fn unproven(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
             irq.irq, irq.action
         ),
         None if time < HIGH_LOAD => format!(
-            "and no CPU receives for {} of its time, from where a guess is worth a trial",
+            "and no CPU receives for {} of its time: below that a guess is not worth a trial",
             percent(HIGH_LOAD)
         ),
         None => return None,

@@ -297,7 +297,7 @@ fn statements(pool: &Pool) -> Vec<(Tone, String)> {
         let (effect, hosts) = (primary.effect.in_words(), plural(primary.hosts, "host"));
         let shows = match pool.helped() {
             0 => "no single trial shows that it helps".to_owned(),
-            helped => format!("its own trial shows that it helps on {helped}"),
+            helped => format!("on {helped} the host's own trial shows that it helps"),
         };
         let except = if primary.call == Call::Helps { excepted(pool) } else { String::new() };
         let title = &primary.metric.title;
@@ -317,7 +317,7 @@ fn statements(pool: &Pool) -> Vec<(Tone, String)> {
     }
     if let Some(spread) = pool.spread {
         let next = spread.next.interval().unwrap_or_default();
-        let next = format!("a trial on one more such host would show {next} %");
+        let next = format!("a trial on one more such host would show {next} % in 19 of 20 cases");
         if spread.differs {
             let (between, share) = (number::share(spread.between.exp_m1()), number::percent(spread.share));
             say(
@@ -340,7 +340,7 @@ fn statements(pool: &Pool) -> Vec<(Tone, String)> {
         );
     }
     for tried in pool.hosts.iter().filter(|tried| !tried.open.is_empty()).take(NAMES) {
-        say(Tone::Caution, format!("Open on {}: {}", shown(&tried.host), tried.open.join("; ")));
+        say(Tone::Caution, format!("Undecided on {}: {}", shown(&tried.host), tried.open.join("; ")));
     }
     let out: Vec<String> = pool
         .hosts

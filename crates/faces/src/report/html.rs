@@ -235,7 +235,7 @@ const GLOSSARY: [(&str, &str); 8] = [
     ),
     (
         "Hottest CPU",
-        "The CPU that spends the largest part of its time on this. When it is full, packets are lost.",
+        "The CPU that spends the largest part of its time on this. When it is full, packets may be lost.",
     ),
     ("RPS", "Receive packet steering: one CPU takes packets off the queue and hands them to other CPUs."),
     ("RFS", "Receive flow steering: packets are handed to the CPU on which their program last read."),

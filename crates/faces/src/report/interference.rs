@@ -232,8 +232,8 @@ fn inferred(inference: &Inference) -> String {
         remarks += &paragraph(
             "  ",
             &format!(
-                "{} interruptions; an empty one costs {:.1} us here beyond its own work, measured with {} \
-                 per second; its sender waits {:.1} us",
+                "{} interruptions; an interrupt without work costs {:.1} us here (measured at {}/s), and {:.1} us on \
+                 the CPU that sends it",
                 grouped(*count),
                 irq_overhead.ns as f64 / 1e3,
                 grouped(irq_overhead.rate),

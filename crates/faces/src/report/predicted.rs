@@ -129,7 +129,7 @@ pub(super) fn compare(record: &TrialRecord) -> Option<PredictedAndMeasured> {
                 .collect();
             parts.push(format!("all CPUs: {}", off(&|both| both.total_change() - prediction.total_change)));
             format!(
-                "off by these points of a CPU (prediction scaled to the work of arm A): {}",
+                "off by, in percentage points (prediction scaled to the work of arm A): {}",
                 parts.join(", ")
             )
         }

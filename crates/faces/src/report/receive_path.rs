@@ -33,7 +33,7 @@ use rxlab_path::model::{Fact, Irq, Model, Nic, NicKind};
 fn contradictions(nic: &Nic) -> String {
     let line = |found: &rxlab_path::model::Contradiction| {
         let text = format!(
-            "{}/{} {}: {} (believed), but {}",
+            "{}/{} {}: {} (used), but {}",
             nic.name, found.queue, found.what, found.believed, found.other
         );
         paragraph("! ", &text)

@@ -87,7 +87,7 @@ pub fn clean(text: &str) -> String {
 }
 
 /// Breaks `text` into lines of at most `width` columns, at white space. A longer word is broken after a comma (CPU
-/// lists) if it has one, else anywhere. Returns at least one line, maybe empty.
+/// lists) if it has one, else after a slash (paths), else anywhere. Returns at least one line, maybe empty.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let words: Vec<String> = text.split_ascii_whitespace().map(clean).collect();
     wrap_clean(&words.join(" "), width)
@@ -221,8 +221,9 @@ fn push(lines: &mut [String], text: &str) {
 /// Splits a word longer than `room` columns.
 fn split_long(word: &str, room: usize) -> (String, String) {
     let head: String = word.chars().take(room).collect();
+    let slash = || head.rfind('/').filter(|at| *at > 0);
     // A comma of a figure with a unit is in a number.
-    let cut = head.rfind(' ').or(head.rfind(',')).map_or(head.len(), |at| at + 1);
+    let cut = head.rfind(' ').or(head.rfind(',')).or_else(slash).map_or(head.len(), |at| at + 1);
     (word[..cut].trim_end().to_owned(), word[cut..].trim_start().to_owned())
 }
 
@@ -250,6 +251,7 @@ mod tests {
         assert_eq!(wrap("0,2,4,6,8,10,12", 6), ["0,2,4,", "6,8,", "10,12"]);
         assert_eq!(wrap("cost 1,234,567 now", 10), ["cost", "1,234,567", "now"]);
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrap("a/networking/scaling.rst", 20), ["a/networking/", "scaling.rst"]);
         assert_eq!(wrap("fell by 51 % [-53, -49] so", 12), ["fell by 51 %", "[-53, -49]", "so"]);
         assert_eq!(
             wrap("costs 157 us, 6,239 packets/s; 7 idle", 17),

@@ -43,14 +43,14 @@ pub fn render(plan: &TrialPlan) -> String {
     out
 }
 
-/// The longest time, and the smallest change that is shown in it: `at most about 6 min, shows changes of 17 % or more (3 %
+/// The longest time, and the smallest change that is shown in it: `at most about 6 min, can show changes of 17 % or more (3 %
 /// would take about 168 min)`.
 fn provable(plan: &TrialPlan) -> String {
     let most = format!("at most {}", number::about(plan.seconds(plan.slots)));
     if plan.design == Kind::BeforeAfter {
         return format!("{most}, not randomised: it proves nothing");
     }
-    let Some(planned) = &plan.planned else { return format!("{most}; what it can show is not known before") };
+    let Some(planned) = &plan.planned else { return format!("{most}; what it can show is unknown") };
     let margin = number::share(plan.margin);
     let longer = match planned.pairs {
         Some(pairs) => format!("{margin} would take {}", number::about(plan.seconds(2 * pairs))),
@@ -58,10 +58,10 @@ fn provable(plan: &TrialPlan) -> String {
     };
     match planned.detectable {
         Some(least) if least <= plan.margin => {
-            format!("{most}, shows changes of {} or more", number::share(least))
+            format!("{most}, can show changes of {} or more", number::share(least))
         }
-        Some(least) => format!("{most}, shows changes of {} or more ({longer})", number::share(least)),
-        None => format!("{most}, shows not even a change of 100 % ({longer})"),
+        Some(least) => format!("{most}, can show changes of {} or more ({longer})", number::share(least)),
+        None => format!("{most}, cannot show even a change of 100 % ({longer})"),
     }
 }
 

@@ -32,7 +32,7 @@ pub fn left_out(LeftOut { what, why }: &LeftOut) -> String {
 
 /// What stops a candidate.
 fn stops(guards: &Guards, has_check: bool) -> String {
-    let mut all = vec!["a candidate with which nothing gets through".to_owned()];
+    let mut all = vec!["a candidate if nothing gets through".to_owned()];
     all.extend(
         guards
             .error_rate
@@ -79,7 +79,9 @@ pub fn end(tuning: &Tuning, program: &str) -> String {
     let price = tuning.price.as_deref().filter(|_| tuning.end == End::Helps);
     if let Some(price) = price {
         let kept = match tuning.confirm_within_s {
-            Some(seconds) => format!("kept for {seconds:.0} s: `{program} confirm`, `{program} undo`"),
+            Some(seconds) => {
+                format!("set for {seconds:.0} s: `{program} confirm` keeps it, `{program} undo` reverts it")
+            }
             None => format!("kept: `{program} undo` reverts it"),
         };
         out += &paragraph("  price    ", &format!("{price}; {kept}"));
@@ -120,7 +122,7 @@ mod tests {
         let left_out =
             LeftOut { what: "channels eth0 = 4".into(), why: "link reset: --allow-reset tries it".into() };
         Tuning {
-            limit: "one-core hotspot on CPU 2 (98 % of its time): RPS or RFS will spread it".to_owned(),
+            limit: "one-core hotspot on CPU 2 (98 % of its time): RPS or RFS can spread it".to_owned(),
             judged_by: Some("throughput (CPU 2 receives packets and is full)".to_owned()),
             candidates: vec![
                 tried("rps-cache-2", "RPS to CPUs 0-1", false),
@@ -151,7 +153,7 @@ mod tests {
         };
         let kept = Tuning { confirm_within_s: None, ..helps.clone() };
         let nothing = Tuning {
-            best: Some("the machine as it was is best of 4".into()),
+            best: Some("the unchanged machine is best of 4".into()),
             trial: None,
             ..found(End::NothingToGain)
         };

@@ -391,9 +391,9 @@ pub fn within(time: Duration, pairs: usize, planned: Option<&Planned>) -> Option
     let (time, slot) = (format_duration(time), format_duration(Duration::from_secs_f64(planned.measure_s)));
     let shows = match planned.detectable {
         Some(least) => format!("4 of 5 such trials show a change of {}", number::share(least)),
-        None => "that is too few to show even a change of 100 %".to_owned(),
+        None => "too few to show even a change of 100 %".to_owned(),
     };
-    Some(format!("{time} have room for {} with slots of {slot}: {shows}", number::plural(pairs, "pair")))
+    Some(format!("room for {} in {time}, with slots of {slot}: {shows}", number::plural(pairs, "pair")))
 }
 
 /// The time with each length of slots that was compared, in one line; `None` if there was no choice.

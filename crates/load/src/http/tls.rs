@@ -183,7 +183,7 @@ fn in_words(error: &rustls::Error) -> String {
             "the issuer of the server's certificate is unknown".to_owned()
         }
         rustls::Error::InvalidCertificate(error) if trust::is_of_ca(error) => {
-            "the server's certificate is a CA's, so it probably signs itself".to_owned()
+            "the server's certificate is that of a CA: it is probably self-signed".to_owned()
         }
         other => other.to_string(),
     }

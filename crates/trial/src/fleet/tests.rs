@@ -178,7 +178,7 @@ fn every_group_that_is_not_helped_is_named() {
     ]);
     assert_eq!(pool.primary().expect("hosts").call, Call::Helps);
     assert_eq!(pool.unhelped(), ["virtio_net", "kernel 5.15"], "{:?}", pool.exceptions);
-    assert_eq!((pool.advice, &*pool.reason), (Some(Advice::Keep), "Except on virtio_net, kernel 5.15."));
+    assert_eq!((pool.advice, &*pool.reason), (Some(Advice::Keep), "Leave out virtio_net, kernel 5.15."));
 }
 
 /// It helps in the group alone: the smaller group is named, the others are the exception.

@@ -307,7 +307,7 @@ fn write(found: &Found, out: &mut String) -> std::fmt::Result {
             writeln!(out, "                unless the machine changes more slowly than that: docs/load.md")?;
         }
         None if found.holds.is_some() => {
-            writeln!(out, "  not confirmed: fresh runs did not agree with it, or it ended before them")?;
+            writeln!(out, "  not confirmed: fresh runs did not agree, or the search ended before them")?;
         }
         None => {}
     }

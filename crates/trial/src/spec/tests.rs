@@ -24,7 +24,7 @@ fn a_time_has_room_for_pairs_or_is_refused() {
     let text = |design: &str| with(design).expect_err("no room").to_string();
     assert_eq!(
         text("time = \"20s\""),
-        "[design] time = 20s: has room for 7 pairs, and a trial decides at 9 or more"
+        "[design] time = 20s: has room for 7 pairs, but a trial needs 9 or more"
     );
     assert!(text("time = \"60s\"\npairs = 12").contains("time: only for a trial in pairs"));
     assert!(text("shortest = \"50ms\"").contains("shortest: must be 100ms to 4s"));

@@ -23,7 +23,7 @@ pub enum SpecError {
     /// The name becomes part of a directory name.
     #[error("invalid name `{0}`: must be 1 to 40 letters, digits, `-`, `_`, `+` or `.`")]
     Name(String),
-    #[error("[change] {0}: needs exactly one of: `set` or `against` or both, `plan`, `a` together with `b`")]
+    #[error("[change] {0}: needs exactly one of: `set`, `against` or both; `plan`; `a` with `b`")]
     Change(String),
     /// `[[factor]]` or `[[arm]]` does not describe a trial in blocks.
     #[error("[[{0}]] {1}")]
@@ -136,7 +136,7 @@ impl Spec {
             if fit < design.min_pairs {
                 let (time, fewest) = (format_duration(time.0), design.min_pairs);
                 return bad(format!(
-                    "time = {time}: has room for {fit} pairs, and a trial decides at {fewest} or more"
+                    "time = {time}: has room for {fit} pairs, but a trial needs {fewest} or more"
                 ));
             }
         }

@@ -18,7 +18,7 @@ fn case_a_is_spread() {
     let regime = Sketch::case_a().regime();
     assert_eq!(
         regime.summary,
-        "one-core hotspot on CPU 2 (98 % of its time): RPS on CPUs 0-1,3-7 or RFS will spread it"
+        "one-core hotspot on CPU 2 (98 % of its time): RPS on CPUs 0-1,3-7 or RFS can spread it"
     );
     assert_eq!(worth(&regime), [Family::Rps, Family::Rfs]);
 }

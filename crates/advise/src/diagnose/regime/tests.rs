@@ -181,7 +181,7 @@ fn a_full_thread_leaves_the_advice_for_later() {
 #[test]
 fn a_hotspot_is_spread() {
     let summary = busy_at(0.98).regime().summary;
-    assert!(summary.ends_with("will spread it"), "{summary}");
+    assert!(summary.ends_with("can spread it"), "{summary}");
 }
 
 #[test]

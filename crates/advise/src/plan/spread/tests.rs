@@ -327,8 +327,8 @@ fn work_of_many_cpus_is_not_crowded_onto_few() {
 fn a_guess_for_a_cool_cpu_is_refused_as_such() {
     let sketch = Sketch::new(8).device("wlan0", &[3]).traffic("wlan0", 4.2e4).receives(3, 0.35, 2.2e4);
     let spread = spread_by(sketch.edit("wlan0", |nic| nic.rx[0].irqs.clear()));
-    let why = "the interrupts of wlan0 are unknown, and no CPU receives for 50 % of its time, from where a guess is \
-               worth a trial";
+    let why = "the interrupts of wlan0 are unknown, and no CPU receives for 50 % of its time: below that a guess is \
+               not worth a trial";
     assert_eq!(spread.reasons, [Variable::Rps.because(why.to_owned())]);
 }
 

@@ -133,11 +133,9 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
             planned.set.knob == "irq_affinity" && planned.set.target.nic() == Some(&name)
         };
         if stay.contains(&name) && !draft.settings.iter().any(moves) {
-            draft.leave(
-                Variable::Irq.because(format!(
-                    "no CPU without an interrupt is left for those of {name} that share one"
-                )),
-            );
+            draft.leave(Variable::Irq.because(format!(
+                "interrupts of {name} share a CPU, and no CPU without an interrupt is left"
+            )));
         }
     }
 }

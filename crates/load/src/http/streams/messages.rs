@@ -39,7 +39,7 @@ impl Messages {
         };
         refuse_if(
             spec.headers.iter().any(is_banned),
-            "HTTP/2 and HTTP/3 have no fields of a connection: leave out Connection, Keep-Alive, Upgrade, and TE other than \
+            "HTTP/2 and HTTP/3 have no connection-specific headers: leave out Connection, Keep-Alive, Upgrade, and TE other than \
              trailers",
         )?;
         refuse_if(spec.no_keepalive, "--no-keepalive is for HTTP/1.1 only")?;
