@@ -3,26 +3,32 @@
 #![allow(clippy::disallowed_methods)] // Reads and writes what the command line asks for.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{CommandError, Result};
 use rxlab_base::atomic;
 
+/// Largest file, in bytes: a device such as /dev/zero has no end.
+const LARGEST: u64 = 256 << 20;
+
 /// Reads a text file; `what` names it in the error.
 pub(super) fn read(what: &str, path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| match error.kind() {
-        // Not text.
-        io::ErrorKind::InvalidData => {
-            CommandError::usage(format!("cannot read the {what} {}: {error}", path.display()))
-        }
-        _ => cannot_read(what, path, &error),
-    })
+    String::from_utf8(read_bytes(what, path)?)
+        .map_err(|error| CommandError::usage(format!("cannot read the {what} {}: {error}", path.display())))
 }
 
 pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| cannot_read(what, path, &error))
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
+    read.map_err(|error| cannot_read(what, path, &error))?;
+    if bytes.len() as u64 > LARGEST {
+        let why =
+            format!("cannot read the {what} {}: it has more than {} MiB", path.display(), LARGEST >> 20);
+        return Err(CommandError::usage(why));
+    }
+    Ok(bytes)
 }
 
 /// Paths in a directory, by name.
