@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rxlab_change::apply::{Live, Reapplied, Reapply, TransactionStatus};
-use rxlab_change::journal::{History, Outcome, Touched, UndoOutcome};
+use rxlab_change::journal::{History, Outcome, SysfsIds, Touched, UndoOutcome};
 use rxlab_setting::Target;
 
 use super::schedule::Slot;
@@ -129,8 +129,9 @@ impl State {
             self.is_value(*slot, *now, text, &kernel::text(*slot, *now))
         };
         let is_so = match claim {
-            // It has set the value back, and then another one that took it away, such as a thread with `threaded`.
-            Claim::Is(_) if there.is_empty() => self.came_last(touched, who),
+            // It has set the value back, and then another one that took it away, such as a thread with `threaded`, maybe of a
+            // device that went afterwards.
+            Claim::Is(_) if there.is_empty() => self.came_last(touched, who) || self.went_since(touched, who),
             Claim::Is(text) => there.iter().all(|now| is(now, text)),
             // It may have made it again after that, such as a thread with `threaded`.
             Claim::Absent => {
@@ -180,6 +181,15 @@ impl State {
     fn came_last(&self, touched: &Touched, (pid, _): (u32, u64)) -> bool {
         let changed = self.seen.changed.iter().filter(|(slot, _)| self.is_of(**slot, touched));
         changed.filter_map(|(_, changes)| changes.last()).any(|change| change.by == pid)
+    }
+
+    /// True if the interface has gone, and the last change of a value of the knob is by the process itself.
+    fn went_since(&self, touched: &Touched, (pid, _): (u32, u64)) -> bool {
+        let is_there =
+            |ids: SysfsIds| self.machine.devices.iter().any(|device| device.inode == ids.interface);
+        let changed = self.seen.changed.iter().filter(|(slot, _)| kernel::knob(**slot) == touched.knob);
+        touched.ids.is_some_and(|ids| !is_there(ids))
+            && changed.filter_map(|(_, changes)| changes.last()).any(|change| change.by == pid)
     }
 
     /// Checks the outcomes of an undo of `id` by the process `who`.

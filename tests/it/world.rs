@@ -210,6 +210,9 @@ replays! {
     value_of_a_queue_after_a_write_for_all_that_failed: r#"{"first":{"Apply":{"set":[[{"NapiCpus":[2,0]},1],[{"Defer":0},1],["Entries",0],[{"QueueDefer":[0,0]},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":6,"act":{"Rename":0}}]}"#;
     /// A value was set over what a killed write had left, and both were undone: the simulation took what was said of it for false.
     value_from_before_a_killed_write: r#"{"custom":[[{"Threaded":0},0],[{"NapiPriority":[0,0]},1]],"first":{"Apply":{"set":[[{"NapiPriority":[0,0]},1]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":1,"act":{"Run":{"Restore":{"set":[[{"Rfs":[3,1]},1],[{"Channels":0},0]]}}}},{"of":"Any","at":417,"act":"Kill"},{"of":"Any","at":599,"act":{"Run":{"Undo":{"only":null,"force":false}}}}]}"#;
+    /// The CPUs of a thread were set back, then the thread was ended, and then its interface was made again: the simulation took what had
+    /// been said for false.
+    set_back_on_an_interface_that_went: r#"{"custom":[[{"Gro":2},0]],"first":{"Apply":{"set":[[{"QueueThreaded":[2,0]},0],[{"Ring":1},0],[{"NapiCpus":[2,0]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":581,"act":{"Remake":2}}]}"#;
     /// Another program set what a new thread has, on purpose: the nice value of one of ours with the policy of the other.
     default_that_another_program_has_set: r#"{"custom":[[{"Threaded":0},0],[{"NapiPriority":[0,0]},2]],"first":{"Apply":{"set":[[{"NapiPriority":[0,0]},1]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":60000,"act":{"Write":[{"NapiPriority":[0,0]},"Fresh"]}},{"of":"Any","at":60000,"act":{"Run":{"Undo":{"only":null,"force":false}}}}]}"#;
     /// `threaded = off`, which kernel and driver may give as well, was set by another program while a driver refused other queues: the
