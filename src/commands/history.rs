@@ -47,7 +47,7 @@ fn row(store: &Store, entry: Entry, now_ns: u64, boot_id: &str) -> TransactionRo
     let begin = history.as_ref().ok().and_then(|history| history.begin());
     let (started, what) =
         begin.map_or_else(Default::default, |begin| (begin.started.clone(), begin.what.clone()));
-    let is_present = begin.is_some_and(|begin| begin.boot_id == boot_id);
+    let is_present = begin.is_some_and(|begin| !begin.is_of_other_boot(boot_id));
     let standing = match &history {
         Err(why) => Standing::Unreadable(why.clone()),
         // The next change archives transactions of an earlier boot.
@@ -78,12 +78,18 @@ fn in_words(standing: &Standing) -> String {
     match standing {
         Standing::Open(State::Unfinished) => "unfinished".to_owned(),
         Standing::Open(state) => status::standing(state),
-        Standing::Ended(Ending::Empty) => "changed nothing".to_owned(),
-        Standing::Ended(Ending::PutBack) => "reverted".to_owned(),
-        Standing::Ended(Ending::NotConfirmed) => "reverted, not confirmed".to_owned(),
-        Standing::Ended(Ending::PutBackInPart) => "reverted in part, the rest was left".to_owned(),
-        Standing::Ended(Ending::GivenUp) => "given up, values left as they were".to_owned(),
-        Standing::Ended(Ending::Rebooted) => "ended by a reboot".to_owned(),
+        Standing::Ended(ending) => ended(*ending).to_owned(),
         Standing::Unreadable(why) => format!("unreadable: {why}"),
+    }
+}
+
+pub(super) fn ended(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Empty => "changed nothing",
+        Ending::PutBack => "reverted",
+        Ending::NotConfirmed => "reverted, not confirmed",
+        Ending::PutBackInPart => "reverted in part, the rest was left",
+        Ending::GivenUp => "given up, values left as they were",
+        Ending::Rebooted => "ended by a reboot",
     }
 }

@@ -29,9 +29,7 @@ pub fn ending(history: &History, boot_id: &str) -> Ending {
     let is_drift =
         |outcome: &Outcome| matches!(outcome, Outcome::Drift { .. } | Outcome::RestoredInPart { .. });
     match history.begin() {
-        _ if !history.is_closed() && history.begin().is_some_and(|begin| begin.boot_id != boot_id) => {
-            Ending::Rebooted
-        }
+        Some(begin) if !history.is_closed() && begin.is_of_other_boot(boot_id) => Ending::Rebooted,
         None => Ending::Empty,
         Some(_) if !history.is_closed() => Ending::GivenUp,
         Some(_) if touched.is_empty() && !history.ran_command() => Ending::Empty,

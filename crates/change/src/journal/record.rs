@@ -129,6 +129,12 @@ impl Begin {
         self.netns.as_ref().or(self.home.as_ref())
     }
 
+    /// True if the transaction is known to be of another boot. A boot id that is unknown, then or now, proves nothing, and
+    /// archived transactions are never undone.
+    pub fn is_of_other_boot(&self, boot_id: &str) -> bool {
+        ![self.boot_id.as_str(), boot_id].contains(&"") && self.boot_id != boot_id
+    }
+
     /// The begin of a transaction below `/` in the boot `boot-1`.
     #[cfg(any(test, feature = "testing"))]
     pub fn sample() -> Self {

@@ -64,12 +64,6 @@ pub(crate) fn age(id: &str) -> (u64, &str) {
     (counter.unwrap_or(u64::MAX), id)
 }
 
-/// True if a transaction is known to be of another boot. A boot id that could not be read, then or
-/// now, proves nothing, and archived transactions are never undone.
-fn other_boot(begin: &Begin, boot_id: &str) -> bool {
-    ![begin.boot_id.as_str(), boot_id].contains(&"") && begin.boot_id != boot_id
-}
-
 fn open_list(open: &[String]) -> String {
     if open.is_empty() { " (none open)".to_owned() } else { format!(" (open: {})", open.join(", ")) }
 }
@@ -105,6 +99,18 @@ pub struct Open {
     pub transactions: Vec<(String, History)>,
     /// Files that cannot be read completely, oldest first. Their contents must be undone by hand.
     pub unreadable: Vec<Unreadable>,
+}
+
+impl Open {
+    /// Transactions that began after `id`, oldest first: what can be read of those with damage, too.
+    pub fn newer_than(&self, id: &str) -> Vec<(String, History)> {
+        let damaged =
+            self.unreadable.iter().filter_map(|file| Some((file.id.clone(), file.readable.clone()?)));
+        let mut newer: Vec<_> = self.transactions.iter().cloned().chain(damaged).collect();
+        newer.retain(|(other, _)| age(other) > age(id));
+        newer.sort_by(|(one, _), (other, _)| age(one).cmp(&age(other)));
+        newer
+    }
 }
 
 /// The file of a transaction that cannot be read completely.
@@ -267,7 +273,7 @@ impl Store {
     fn open_among(&self, ids: Vec<String>, root: &str, boot_id: &str) -> Result<Open, JournalError> {
         let mut open = Open::default();
         for id in ids {
-            let is_ours = |begin: &Begin| begin.root == root && !other_boot(begin, boot_id);
+            let is_ours = |begin: &Begin| begin.root == root && !begin.is_of_other_boot(boot_id);
             let path = self.storage.path(Folder::Open, &id);
             let (readable, why) = match self.parse(&id) {
                 Ok(None) if self.is_archived(&id) => continue,
@@ -369,7 +375,9 @@ impl Store {
             let damaged = parsed.is_err();
             let history = parsed.unwrap_or_else(|damage| damage.readable);
             let why = match history.begin() {
-                Some(begin) if begin.root == root && other_boot(begin, boot_id) => Archived::OtherBoot(id),
+                Some(begin) if begin.root == root && begin.is_of_other_boot(boot_id) => {
+                    Archived::OtherBoot(id)
+                }
                 _ if damaged => continue,
                 Some(_) if !history.is_closed() => continue,
                 _ => Archived::Leftover(id),

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::read;
+use super::{masked, read};
 use rxlab_base::parse;
 use rxlab_base::units::Fact;
 use rxlab_sys::Host;
+
+const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
 /// Identity of a machine and of its boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +17,8 @@ pub struct Identity {
     pub hostname: String,
     /// `/proc/sys/kernel/osrelease`.
     pub kernel: String,
-    /// `/proc/sys/kernel/random/boot_id`.
+    /// `/proc/sys/kernel/random/boot_id`; empty if it cannot be read, or if a container engine has mounted another file
+    /// over it (LXC and systemd-nspawn do, with another id at each start of a container).
     pub boot_id: String,
 }
 
@@ -28,7 +31,7 @@ impl Identity {
         Self {
             hostname: line("proc/sys/kernel/hostname"),
             kernel: line("proc/sys/kernel/osrelease"),
-            boot_id: line("proc/sys/kernel/random/boot_id"),
+            boot_id: if masked::has_other_boot_id(host) { String::new() } else { line(BOOT_ID) },
         }
     }
 }
