@@ -46,7 +46,7 @@ fn explain(error: ConfirmError) -> CommandError {
         ConfirmError::NothingWaits => {
             changed(&error).hint("a change whose deadline has passed was reverted; see `rxlab status`")
         }
-        ConfirmError::TooLate(_) => changed(&error),
+        ConfirmError::TooLate(_) | ConfirmError::Unreadable { .. } => changed(&error),
         ConfirmError::Incomplete(ref id) => changed(&error).hint(format!("`rxlab undo {id}` reverts it")),
         ConfirmError::Overdue { ref id, .. } => changed(&error)
             .hint(format!("`rxlab undo {id}` reverts it, `rxlab confirm --late {id}` keeps it")),

@@ -93,8 +93,9 @@ fn survives_a_reboot(setting: &Setting) -> bool {
 /// Returns the plan that the open transactions of this machine hold, or an error if it is empty.
 pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan> {
     let root = place::root(global)?;
-    let open = place::store(global).open_of(&root.to_string_lossy(), &model.identity.boot_id);
-    let (plan, left_out) = kept_plan(&open?);
+    let open = place::store(global).open(&root.to_string_lossy(), &model.identity.boot_id)?;
+    place::nothing_unseen(&open.unreadable)?;
+    let (plan, left_out) = kept_plan(&open.transactions);
     for (id, why) in left_out {
         // The plan is the same whether or not standard error accepts this.
         let _ = writeln!(output::stderr(), "rxlab: transaction {id} is left out: {why}");

@@ -154,6 +154,17 @@ pub(super) fn nothing_waits(open: &[(String, History)]) -> Result {
     }
 }
 
+/// An error if nothing of an open transaction can be read: its values are unknown, and so is whether it waits. Those of which a part
+/// is readable are named.
+pub(super) fn nothing_unseen(unreadable: &[Unreadable]) -> Result {
+    if let Some(Unreadable { id, path, why, .. }) = unreadable.iter().find(|file| file.readable.is_none()) {
+        let why = format!("{why} ({})", path.display());
+        return Err(ApplyError::Unreadable { subject: None, id: id.clone(), why }.into());
+    }
+    warn(unreadable);
+    Ok(())
+}
+
 /// A journal error with a hint.
 impl From<JournalError> for CommandError {
     fn from(error: JournalError) -> Self {

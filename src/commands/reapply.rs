@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Global, leftovers, machine, output, place, undo};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
-use rxlab_change::journal::{History, Store};
+use rxlab_change::journal::{History, Open, Store};
 use rxlab_faces::report::text::{clean, paragraph};
 use rxlab_path::model::Model;
 use rxlab_sys::Host;
@@ -48,8 +48,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         let boot_id = machine::open(global)?.model.identity.boot_id;
         let open = || {
             let open = store.open(&root, &boot_id)?;
-            place::warn(&open.unreadable);
-            place::nothing_waits(&open.transactions).map(|()| open.transactions)
+            place::nothing_unseen(&open.unreadable)?;
+            place::nothing_waits(&open.transactions).map(|()| open)
         };
         let open_now = open()?;
         let preview = |id: &str| of_one(global, id, &open_now, preview_reapply);
@@ -58,7 +58,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
             // Under the lock no process starts a transaction: the open ones stay the same.
             of_one(global, id, &open()?, |_, newer, host, model| transaction.reapply(newer, host, model))
         };
-        for id in chosen(&store, args, &open_now)? {
+        for id in chosen(&store, args, &open_now.transactions)? {
             match if args.dry_run { preview(&id) } else { set(&id) } {
                 Ok(values) => done.push(Done { id, values }),
                 Err(error) => {
@@ -89,17 +89,16 @@ fn chosen(store: &Store, args: &Args, open: &[(String, History)]) -> Result<Vec<
 fn of_one(
     global: &Global,
     id: &str,
-    open: &[(String, History)],
+    open: &Open,
     act: impl FnOnce(&History, &[(String, History)], &dyn Host, &Model) -> Option<Vec<Reapplied>>,
 ) -> Result<Option<Vec<Reapplied>>> {
-    let at = open.iter().position(|(open, _)| open == id);
-    let at = at.ok_or_else(|| {
+    let found = open.transactions.iter().find(|(open, _)| open == id);
+    let (_, history) = found.ok_or_else(|| {
         CommandError::new(Kind::Changed, format!("transaction {id} was reverted in the meantime"))
     })?;
-    let history = &open[at].1;
     let Some(begin) = history.begin() else { return Ok(None) };
     let (host, model) = place::of_transaction(global, begin)?;
-    Ok(act(history, &open[at + 1..], &*host, &model))
+    Ok(act(history, &open.newer_than(id), &*host, &model))
 }
 
 fn report(global: &Global, done: &[Done]) -> Result {

@@ -164,7 +164,17 @@ fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result {
         }
     }
     for Waiting { id, behind } in waiting {
-        writeln!(out, "transaction {id}: waits until {behind}, which changed the same values, is reverted")?;
+        let is_unseen = all.unreadable.iter().any(|file| file.id == *behind && file.readable.is_none());
+        let until = if is_unseen {
+            "may have changed the same values, can be read"
+        } else {
+            "changed the same values, is reverted"
+        };
+        write!(
+            out,
+            "{}",
+            paragraph(&format!("transaction {id}: "), &format!("waits until {behind}, which {until}"))
+        )?;
     }
     if is_rehearsal && !undone.is_empty() {
         writeln!(out, "nothing was changed")?;
@@ -259,7 +269,9 @@ fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
         });
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {
-        return Err(CommandError::failed(format!("the values are back, but {error}")));
+        let is_back = undone.iter().flat_map(|undo| &undo.outcomes).all(|outcome| !outcome.trouble);
+        let values = if is_back { "the values are back, but" } else { "not all values are back, and" };
+        return Err(CommandError::failed(format!("{values} {error}")));
     }
     if !by_id && !all.unreadable.is_empty() {
         return Err(CommandError::silent(Kind::Failed));

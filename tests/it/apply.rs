@@ -2,7 +2,7 @@
 
 use rxlab_change::journal::{Disk, Storage};
 
-use crate::process::{Ended, on_a_terminal};
+use crate::process::{Ended, on_a_terminal, one_line};
 use crate::tree::{PCI, Tree};
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
@@ -136,9 +136,9 @@ fn transactions_are_undone_newest_first() {
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
-/// Replaces a text in the journal of the first open transaction. Returns the transaction.
+/// Replaces a text in the journal of the newest open transaction. Returns the transaction.
 fn damage(tree: &Tree, from: &str, to: &str) -> String {
-    let id = tree.store().open_ids().expect("listed").remove(0);
+    let id = tree.store().open_ids().expect("listed").pop().expect("one");
     let file = tree.state().join(format!("journal/{id}.jsonl"));
     let text = std::fs::read_to_string(&file).expect("readable");
     std::fs::write(&file, text.replace(from, to)).expect("written");
@@ -167,6 +167,39 @@ fn a_damaged_journal_is_passed_over() {
     assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
 }
 
+/// Nothing of the newer of two files can be read, for a while. The older transaction was once closed, as the value was not its own:
+/// the value from before both was lost. `reapply` set the older one's value, and `confirm` said that nothing waits.
+#[test]
+fn nothing_is_done_past_a_journal_that_cannot_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let tree = Tree::new();
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 1"]).exits(0);
+    tree.rxlab(&RPS).exits(0);
+    let ids = tree.store().open_ids().expect("listed");
+    let file = tree.state().join(format!("journal/{}.jsonl", ids[1]));
+    let allow = |mode| {
+        let allowed = std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode));
+        allowed.expect("ours");
+    };
+    allow(0o666);
+    let waits = format!("transaction {}: waits until {}, which may have changed", ids[0], ids[1]);
+    for (args, code) in [(&["undo"][..], 5), (&["undo", "--last"], 5), (&["undo", &ids[0]], 4)] {
+        let text = one_line(&tree.rxlab(args).exits(code));
+        assert!(text.contains(&waits), "{text}");
+    }
+    for args in [&["reapply"][..], &["confirm"], &["persist"], &["export", "--to", "sh"]] {
+        let text = one_line(&tree.rxlab(args).exits(4));
+        assert!(
+            text.contains(&format!("transaction {} cannot be read: its mode 666", ids[1])),
+            "{args:?}: {text}"
+        );
+    }
+    assert_eq!(tree.rps("eth0", 0), "c");
+    allow(0o600);
+    tree.rxlab(&["undo"]).exits(0);
+    assert_eq!(tree.rps("eth0", 0), "0");
+}
+
 /// The target of a damaged transaction must not be changed again: only its file has the original value.
 #[test]
 fn a_target_of_a_damaged_journal_is_not_touched() {
@@ -176,6 +209,19 @@ fn a_target_of_a_damaged_journal_is_not_touched() {
     tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 1"])
         .says_all(4, &["rps eth0/rx-0: transaction", "is damaged"]);
     assert_eq!(tree.rps("eth0", 0), "c", "as it was");
+}
+
+/// Of two transactions with one value, the newer one is damaged: `reapply` once set the older one's value.
+#[test]
+fn reapply_leaves_a_value_to_a_damaged_journal() {
+    let tree = Tree::new();
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 1"]).exits(0);
+    tree.rxlab(&RPS).exits(0);
+    let damaged = damage(&tree, "\"complete\"", "\"complexe\"");
+    for args in [&["reapply", "--dry-run"][..], &["reapply"]] {
+        tree.rxlab(args).says(0, &format!("left to {damaged}, which has set it since"));
+        assert_eq!(tree.rps("eth0", 0), "c");
+    }
 }
 
 /// A later version may add kinds of records. They are not damage, and only that version can close the transaction.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 use rxlab::lab::Range;
-use rxlab_change::journal::{Disk, Storage};
+use rxlab_change::journal::{Disk, Storage, Store};
 use rxlab_sys::Host;
 
 use crate::lab::{host_in, inside, range};
@@ -266,6 +266,41 @@ fn a_countdown_ends_when_another_command_confirms() {
     drop(stdin);
     assert!(text.contains("was confirmed by another command"), "{text}");
     scene.rxlab(&["undo"]).exits(0);
+}
+
+/// The command once said "was reverted" of values that another one had given up.
+#[test]
+fn a_countdown_says_how_the_change_has_ended() {
+    let Some(scene) = Scene::new() else { return };
+    let mut terminal = on_a_terminal(&scene.command(&[&["apply"], &SET[..], &["--confirm", "60s"]].concat()));
+    let mut terminal = Running::start(terminal.stdin(Stdio::piped()));
+    let stdin = terminal.stdin();
+    wait_for("the change", || scene.mask() == "3");
+    let store = Store::new(Disk::new(scene.path("state")));
+    let id = store.open_ids().expect("listed").remove(0);
+    wait_for("the command", || scene.rxlab(&["undo", "--forget", &id]).status.success());
+    let text = one_line(&terminal.output().exits(4));
+    drop(stdin);
+    assert!(text.contains(&format!("transaction {id}: given up, values left as they were")), "{text}");
+    assert_eq!(scene.mask(), "3");
+}
+
+/// Undo found another boot id than apply, as in a container whose engine mounts one of its own at each start. It once archived the
+/// transaction, and its values stayed.
+#[test]
+fn a_boot_id_that_was_mounted_over_is_none() {
+    let Some(scene) = Scene::new() else { return };
+    let id = tempfile::NamedTempFile::new().expect("a temporary file");
+    let with_id = |boot: &str, args: &[&str]| {
+        std::fs::write(id.path(), boot).expect("written");
+        let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id; exec \"$@\"";
+        let file = id.path().to_str().expect("text");
+        scene.under("unshare", &["--mount", "sh", "-ec", script, file], args).said()
+    };
+    with_id("11111111-2222-3333-4444-555555555555\n", &[&["apply"], &SET[..]].concat()).exits(0);
+    assert_eq!(scene.mask(), "3");
+    with_id("99999999-2222-3333-4444-555555555555\n", &["undo"]).exits(0);
+    assert_eq!(scene.mask(), "0");
 }
 
 /// What was typed before the question once confirmed the change, and so did a pasted text.

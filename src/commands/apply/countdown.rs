@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::commands::answer::{Event, discard_earlier, next_event};
+use crate::commands::history::ended as ended_in_words;
 use crate::commands::{Global, confirm, leftovers, output, place, progress, undo};
 use crate::error::{CommandError, Kind, Result};
+use rxlab_change::apply::ending;
 use rxlab_change::journal::Store;
 use rxlab_sys::boottime_ns;
 
@@ -86,10 +88,10 @@ fn ended(global: &Global, store: &Store, id: &str) -> Result {
             }
             Some(_) => std::thread::sleep(TICK),
             None => {
-                // The guard leaves its notice last. There is none if another command has reverted the change.
+                // The guard leaves its notice last. There is none if another command has ended the transaction.
                 std::thread::sleep(TICK);
                 return Err(if leftovers::pass_on_notices(global).is_empty() {
-                    changed(format!("transaction {id} was reverted"))
+                    changed(outcome(store, id)?)
                 } else {
                     CommandError::silent(Kind::Changed)
                 });
@@ -97,6 +99,17 @@ fn ended(global: &Global, store: &Store, id: &str) -> Result {
         }
     }
     Err(changed(format!("transaction {id} is still being reverted")).hint("see `rxlab status`"))
+}
+
+/// How a transaction has ended that is no longer open, in a sentence.
+fn outcome(store: &Store, id: &str) -> Result<String> {
+    let archived = store.all()?.into_iter().find(|entry| entry.id == id && !entry.is_open);
+    Ok(match archived.map(|entry| entry.history) {
+        // Of this boot.
+        Some(Ok(history)) => format!("transaction {id}: {}", ended_in_words(ending(&history, ""))),
+        Some(Err(why)) => format!("the journal of transaction {id} cannot be read: {why}"),
+        None => format!("the journal of transaction {id} is missing"),
+    })
 }
 
 /// Waits until a line is entered, input ends or `stop` is set.

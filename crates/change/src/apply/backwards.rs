@@ -15,8 +15,9 @@ use rxlab_path::model::{DeviceAddress, Identity};
 use rxlab_setting::{discarded_by, tunable};
 use rxlab_sys::{Hidden, Host, OverlayHost};
 
-/// A transaction left alone because a newer one with the same values could not be undone. The older one would
-/// take the newer one's value for a foreign one, and be closed over it.
+/// A transaction left alone because a newer one with the same values could not be undone, or because the file of a newer one
+/// cannot be read, which may have the same values. The older one would take the newer one's value for a foreign one, and be
+/// closed over it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waiting {
@@ -80,12 +81,13 @@ pub fn undo(
     let stuck =
         unreadable.iter().filter_map(|file| Some((file.id.clone(), file.readable.clone()?))).collect();
     let search = Search::default();
-    let done = backwards(&chosen, stuck, |id, history| {
+    let done = backwards(&chosen, stuck, &unseen(&unreadable), |id, history| {
         let transaction = Transaction::resume(store, id, Duration::ZERO)?;
         // One may have begun while the lock was free.
-        let newer = store.open_besides(id, root, &identity.boot_id)?.transactions;
-        let newer: Vec<_> = newer.into_iter().filter(|(other, _)| !known.contains(other)).collect();
-        if let Some(newer) = covered_by(history, &newer) {
+        let mut newer = store.open_besides(id, root, &identity.boot_id)?;
+        newer.transactions.retain(|(other, _)| !known.contains(other));
+        newer.unreadable.retain(|file| !known.contains(&file.id));
+        if let Some(newer) = hidden_by(id, history, &newer.transactions, &unseen(&newer.unreadable)) {
             return Err(UndoError::Covered { id: id.to_owned(), newer: newer.to_owned() });
         }
         undo_searching(transaction, own, options, &search)
@@ -164,17 +166,35 @@ pub struct Backwards<E> {
     pub error: Option<E>,
 }
 
+/// Ids of transactions of which nothing can be read.
+fn unseen(unreadable: &[Unreadable]) -> Vec<String> {
+    unreadable.iter().filter(|file| file.readable.is_none()).map(|file| file.id.clone()).collect()
+}
+
+/// The newer transaction that has to be undone before `id`: one of `others` that [`covered_by`] returns, or one of `unseen`, which
+/// may have the same values.
+fn hidden_by<'a>(
+    id: &str,
+    history: &History,
+    others: &'a [(String, History)],
+    unseen: &'a [String],
+) -> Option<&'a str> {
+    let unseen = unseen.iter().rfind(|other| age(other) > age(id));
+    unseen.map(String::as_str).or_else(|| covered_by(history, others))
+}
+
 /// Undoes `open` (must be oldest first, as [`crate::journal::Store::open_of`] returns them) from the newest on
-/// with `undo`. Transactions that cannot be undone at all are `stuck`.
+/// with `undo`. Transactions that cannot be undone at all are `stuck`, and of the `unseen` not even the values are known.
 fn backwards<E>(
     open: &[(String, History)],
     mut stuck: Vec<(String, History)>,
+    unseen: &[String],
     mut undo: impl FnMut(&str, &History) -> Result<Undo, E>,
 ) -> Backwards<E> {
     let mut result = Backwards { undone: Vec::new(), waiting: Vec::new(), error: None };
     for (id, history) in open.iter().rev() {
         let newer: Vec<_> = stuck.iter().filter(|(other, _)| age(other) > age(id)).cloned().collect();
-        if let Some(behind) = covered_by(history, &newer) {
+        if let Some(behind) = hidden_by(id, history, &newer, unseen) {
             result.waiting.push(Waiting { id: id.clone(), behind: behind.to_owned() });
             stuck.push((id.clone(), history.clone()));
             continue;
@@ -296,6 +316,9 @@ fn throws_away(writer: &Touched, value: &Touched) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::{Backwards, Undo, UndoError, Waiting, Which, covered_by, rehearse_undo, undo};
     use crate::apply::UndoOptions;
     use crate::apply::testbed::{RPS, flaky, set};
@@ -366,6 +389,29 @@ mod tests {
         let host = machine("20\n");
         let second = undo_all(&store, &host);
         assert!(second.waiting.is_empty() && second.undone.iter().all(|undo| undo.closed));
+        assert_eq!(host.read_text(RPS).as_deref(), Ok("3"));
+    }
+
+    /// Nothing of the newer file could be read: the older transaction was closed, as the value was not its own, and the very first
+    /// value was lost.
+    #[test]
+    fn an_older_transaction_waits_for_the_file_of_a_newer_one() {
+        let (_state, store) = Store::scratch();
+        let host = machine("3\n");
+        let older = set(&store, &host, &["rps eth0/rx-0 = 4"]);
+        let newer = set(&store, &host, &["rps eth0/rx-0 = 5"]);
+        let file = store.path(&newer);
+        let allow = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("allowed");
+        allow(0o666);
+        let live = host.read_text(RPS);
+        for which in [Which::All, Which::Last, Which::Id(&older)] {
+            let machine = ("/", &model().identity);
+            let done = undo(&store, &host, machine, which, UndoOptions::default()).expect("tried").done;
+            assert_eq!(done.waiting, [Waiting { id: older.clone(), behind: newer.clone() }], "{which:?}");
+            assert_eq!((done.undone.len(), host.read_text(RPS)), (0, live.clone()));
+        }
+        allow(0o600);
+        assert!(undo_all(&store, &host).undone.iter().all(Undo::is_clean));
         assert_eq!(host.read_text(RPS).as_deref(), Ok("3"));
     }
 }

@@ -21,7 +21,9 @@ use thiserror::Error;
 use super::backwards::undo_one;
 use super::caught::caught;
 use super::{Transaction, UndoOptions};
-use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store, lock_holder};
+use crate::journal::{
+    History, JournalError, Lapse, LockError, Notice, Open, Outcome, Store, Unreadable, lock_holder,
+};
 use rxlab_path::model::Identity;
 use rxlab_sys::{Host, LiveHost, OpenError, OwnNumbering, ProcessId, boottime_ns, lift_limits};
 
@@ -300,6 +302,9 @@ pub enum ConfirmError {
     Journal(#[from] JournalError),
     #[error("no change is waiting for confirmation")]
     NothingWaits,
+    /// It may be the one that waits.
+    #[error("transaction {id} cannot be read: {why}")]
+    Unreadable { id: String, why: String },
     /// Its deadline passed while we waited for the lock.
     #[error("transaction {0} is no longer waiting for confirmation")]
     TooLate(String),
@@ -329,13 +334,27 @@ pub fn confirm_in_time(
     id: Option<&str>,
     now: impl Fn() -> u64,
 ) -> Result<String, ConfirmError> {
-    let mut waiting = store.open_of(root, &identity.boot_id)?;
+    let Open { transactions: mut waiting, mut unreadable } = store.open(root, &identity.boot_id)?;
     waiting.retain(|(_, history)| history.pending_deadline().is_some());
     if let Some(text) = id {
-        let id = store.find(text)?;
+        let id = match store.find(text) {
+            Err(JournalError::Unknown { id, .. }) if store.is_archived(&id) => {
+                return Err(ConfirmError::TooLate(id));
+            }
+            found => found?,
+        };
         waiting.retain(|(waiting, _)| *waiting == id);
+        unreadable.retain(|file| file.id == id);
     }
-    let (id, _) = waiting.pop().ok_or(ConfirmError::NothingWaits)?;
+    let Some((id, _)) = waiting.pop() else {
+        let may_wait = |file: &Unreadable| {
+            file.readable.as_ref().is_none_or(|history| history.pending_deadline().is_some())
+        };
+        return Err(match unreadable.into_iter().find(may_wait) {
+            Some(Unreadable { id, why, .. }) => ConfirmError::Unreadable { id, why },
+            None => ConfirmError::NothingWaits,
+        });
+    };
     let transaction = Transaction::resume(store, &id, LOCK_TIMEOUT)?;
     // Under the lock the guard cannot act; its earlier actions are visible here.
     let history = transaction.journal().history();
