@@ -12,7 +12,7 @@ use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::constraints::has_more_queues;
 use rxlab_path::evidence::{
     DROWNING, FULL, MAX_PACKET_COST, ORIGIN, SUBSTANTIAL, TRAFFIC, arrival_cpus, brought, busy, by_threads,
-    candidates, carrier, foreign, foreign_nic, irq_cpus, is_counted, is_measured, may_be_lo,
+    candidates, carrier, foreign, foreign_nic, irq_cpus, is_counted, is_measured, is_redirected, may_be_lo,
     of_another_namespace, queue_packets, reach_every_cpu, received, receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
@@ -62,7 +62,7 @@ pub(super) const RULE: Rule = Rule {
                ksoftirqd, steal time, its queue, interrupt and RPS mask, the headroom",
     cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without \
             RPS, or a mask of one CPU, puts all the work on one CPU. If kernel threads poll, packets are \
-            processed where the queue's thread runs.",
+            processed where the queue's thread runs; if an XDP program redirects them to CPUs, where it chooses.",
     remedy: "Spread the receive work: RPS, RFS, more queues.",
     source: "Documentation/networking/scaling.rst (RSS, RPS)",
     check: Check::Machine(check),
@@ -275,7 +275,8 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
             text += &format!(" (ksoftirqd/{cpu} {})", seen.percent("ksoftirqd", hot.cpu.ksoftirqd));
         }
         if hot.cpu.napi >= SHOWN {
-            text += &format!(", {} in polling threads", seen.percent("napi", hot.cpu.napi));
+            let threads = if is_redirected(hot.cpu) { "cpumap threads" } else { "polling threads" };
+            text += &format!(", {} in {threads}", seen.percent("napi", hot.cpu.napi));
         }
         if hot.cpu.irq >= SHOWN {
             text += &format!(", {} in interrupts", seen.percent("irq", hot.cpu.irq));
@@ -456,6 +457,14 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
     const SPREAD: &[PlanName] = &[PlanName::Rps, PlanName::Rfs];
     if let Some(cause) = pinned_threads(model, rates, cpu) {
         return cause;
+    }
+    if rates.cpu(cpu).is_some_and(is_redirected) {
+        let why = format!(
+            "an XDP program redirects packets to CPU {cpu}, where a kernel thread (cpumap/{cpu}) takes them up the stack: the \
+             program has chosen this CPU, no interrupt or mask"
+        );
+        let remedy = "let the XDP program redirect to more CPUs, or choose them more evenly: see its own configuration";
+        return (why, remedy.to_owned(), &[]);
     }
     if rates.cpu(cpu).is_some_and(by_threads) {
         let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its \

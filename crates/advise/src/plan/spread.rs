@@ -24,8 +24,8 @@ use rxlab_base::number::{cpus_text, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{
-    ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, may_be_foreign, may_come,
-    queue_packets, rarely_interrupts, receive_time,
+    ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, is_redirected,
+    may_be_foreign, may_come, queue_packets, rarely_interrupts, receive_time,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text, simulation};
@@ -146,6 +146,12 @@ pub(super) fn unsteerable(model: &Model, rates: &Rates, nic: &Nic) -> Option<Str
         ));
     }
     if let Some(cpu) = polled_on(model, rates, nic) {
+        if rates.cpu(cpu).is_some_and(is_redirected) {
+            return Some(format!(
+                "an XDP program redirects packets of {} to CPU {cpu}, its own choice",
+                nic.name
+            ));
+        }
         return Some(format!(
             "kernel threads receive packets of {} on CPU {cpu}: RPS does not move them, but their CPUs do",
             nic.name
