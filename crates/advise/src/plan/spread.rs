@@ -25,7 +25,7 @@ use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{
     ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, is_redirected,
-    may_be_foreign, may_come, queue_packets, rarely_interrupts, receive_time,
+    may_be_foreign, may_come, queue_packets, rarely_interrupts, reach_every_cpu, receive_time,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text, simulation};
@@ -439,6 +439,10 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
         (false, _) => format!("a mask of {} cannot be read", nic.name),
         (true, true) => match unproven(model, rates, nic) {
             Some(why) => why,
+            None if nic.is_steered_by_first() && reach_every_cpu(nic, model, rates) => format!(
+                "{0}/rx-0 has the mask of all queues of {0}, and their interrupts land on every CPU",
+                nic.name
+            ),
             None if is_uneven() => format!(
                 "{} counts no packets by queue, and its interrupts differ too much to tell which of its queues to hand on",
                 nic.name

@@ -488,3 +488,21 @@ fn what_an_xdp_program_redirects_is_receive_work() {
     assert!(regime.knobs.iter().all(|worth| !worth.trial), "{regime:?}");
     host(0.1).silent(&RULE, "it has time left");
 }
+
+/// RPS was advised with nothing to try, because no plan tells queues apart that are not counted.
+#[test]
+fn a_mask_is_named_where_no_plan_is_made() {
+    let remedy = |driver: &str| {
+        let host = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).driver("eth0", driver).traffic("eth0", 4e4);
+        let host = host.receives(1, 0.95, 4e4).measured(|rates| {
+            for (irq, rate) in rates.irqs.iter_mut().zip([300.0, 15e3, 300.0, 300.0]) {
+                irq.per_cpu.values_mut().for_each(|value| *value = rate);
+            }
+        });
+        host.finding(&RULE).remedy
+    };
+    let own = "try RPS by hand, as eth0 counts no packets by queue: `rps eth0/rx-1 = 0,2-3`";
+    assert!(remedy("virtio_net").starts_with(own), "{}", remedy("virtio_net"));
+    let one_for_all = own.replace("rx-1", "rx-0") + ", the mask of all its queues";
+    assert!(remedy("am65-cpsw-nuss").starts_with(&one_for_all), "{}", remedy("am65-cpsw-nuss"));
+}
