@@ -36,6 +36,7 @@ mod listen_overflow;
 mod moderation_hurts_latency;
 mod not_packets;
 mod one_core_hotspot;
+mod packets_of_no_device;
 mod paravirtual_nic;
 mod queues_share_a_cpu;
 mod queues_without_default_mask;
@@ -246,6 +247,7 @@ pub const RULES: &[Rule] = &[
     ring_overruns::RULE,
     hash_imbalance::RULE,
     tunnel_one_flow::RULE,
+    packets_of_no_device::RULE,
     interrupt_rate::RULE,
     time_squeeze::RULE,
     softirq_not_receive::RULE,

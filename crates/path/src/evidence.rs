@@ -65,9 +65,14 @@ pub fn in_softirq(cpu: &CpuRates) -> f64 {
     cpu.softirq.max(cpu.ksoftirqd).min(1.0)
 }
 
-/// True if threads that poll queues do most of a CPU's receive work: no interrupt or mask brought it there.
+/// True if threads do most of a CPU's receive work, instead of softirqs: no interrupt or mask brought it there.
 pub fn by_threads(cpu: &CpuRates) -> bool {
     cpu.napi > 0.0 && cpu.napi >= cpu.softirq
+}
+
+/// True if these threads take what XDP programs redirect to the CPU (cpumap): the program has chosen it.
+pub fn is_redirected(cpu: &CpuRates) -> bool {
+    by_threads(cpu) && cpu.cpumap > cpu.napi / 2.0
 }
 
 /// Receive time plus hard interrupts: work that no scheduler can move away from a CPU. Where the kernel does

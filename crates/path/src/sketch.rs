@@ -217,6 +217,11 @@ impl Sketch {
         })
     }
 
+    /// Time of a thread that takes what an XDP program redirects to a CPU, part of system time.
+    pub fn redirected(self, cpu: u32, time: f64) -> Self {
+        self.polls(cpu, time).cpu(cpu, |rates| rates.cpumap = time)
+    }
+
     /// Time of a CPU in hard interrupts.
     pub fn interrupted(self, cpu: u32, time: f64) -> Self {
         self.cpu(cpu, |rates| rates.irq = time)

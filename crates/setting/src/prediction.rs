@@ -48,6 +48,10 @@ pub struct Prediction {
     /// `None` if that cannot be predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<[f64; 2]>,
+    /// The limit of the host or the link on the traffic of an interface of the plan, in words: no more gets through then, whatever
+    /// the CPUs have room for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     /// Basis of the prediction, in one line.
     #[serde(default)]
     pub basis: String,
@@ -180,14 +184,19 @@ impl Prediction {
         is_useful(total.map(|change| 1.0 + change)).then_some(total)
     }
 
-    /// How many times today's traffic fits with the plan; `None` if the interval is too wide to be of use.
+    /// How many times today's traffic fits with the plan; `None` if the interval is too wide to be of use, or a limit outside this
+    /// machine bounds it.
     pub fn fits(&self) -> Option<[f64; 2]> {
         let fits = self.range.map_or([self.headroom_after.fits(); 2], |range| range.fits);
-        is_useful(fits).then_some(fits)
+        (is_useful(fits) && self.limit.is_none()).then_some(fits)
     }
 
-    /// Describes the traffic that fits with the plan, in a few words; `None` if it may be as much as today.
+    /// Describes the traffic that fits with the plan, in a few words; `None` if it may be as much as today, or a limit outside this
+    /// machine bounds it.
     pub fn capacity(&self) -> Option<String> {
+        if self.limit.is_some() {
+            return None;
+        }
         if let Some(rate) = self.rate {
             let times_now = rate.map(|rate| rate / self.packets);
             return clears([1.0; 2], times_now)
@@ -218,6 +227,9 @@ impl Prediction {
         if after[1] < before[0] * (1.0 - CHANGE) {
             let how_much = if figures { format!(": the host can take {instead}") } else { String::new() };
             return format!("this costs capacity{how_much}");
+        }
+        if let Some(limit) = &self.limit {
+            return format!("this spreads the load, but {limit}, which no setting of this machine lifts");
         }
         if after[1] < before[0] * MORE {
             return "this spreads the load but adds no capacity".to_owned();

@@ -6,14 +6,17 @@ use super::places::steal;
 use super::softirq_not_receive::frequent;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{SUBSTANTIAL, TRAFFIC, baseline, carrier, may_be_lo, queue_packets, receiving};
+use rxlab_path::evidence::{
+    SUBSTANTIAL, TRAFFIC, baseline, carrier, may_be_lo, queue_packets, receiving, rounds,
+};
 use rxlab_path::model::{CpuRates, Model, Rates};
 
 /// Cost of a packet from which it is unusual, in seconds: real machines take 1 to 10 us, a published server that answers a
 /// request for each packet 23 us.
 pub(super) const COSTLY: f64 = 50e-6;
 
-/// Cost of a packet above which the time is hardly for packets: 30,000 firewall rules at 10 ns each.
+/// Cost of a packet, each time that the stack counts it, above which the time is hardly for packets: 30,000 firewall rules at 10 ns
+/// each.
 const IMPLAUSIBLE: f64 = 300e-6;
 
 pub(super) const RULE: Rule = Rule {
@@ -41,11 +44,13 @@ pub(super) const RULE: Rule = Rule {
     check: Check::Machine(check),
 };
 
-/// Packets/s of a CPU: those that go up the stack there, or that its interrupts bring, before GRO merges them.
-fn packets(model: &Model, rates: &Rates, cpu: &CpuRates) -> f64 {
+/// Packets/s of a CPU from the wire, and how often the stack counts each: those that its interrupts bring, before GRO merges them,
+/// or that go up the stack there, where a bond, a VLAN or a bridge counts them again.
+fn packets(model: &Model, rates: &Rates, cpu: &CpuRates) -> (f64, f64) {
     let brought: f64 =
         bringing(model, rates, cpu.cpu).map(|(nic, queue)| queue_packets(nic, queue, rates)).sum();
-    cpu.packets.max(brought)
+    let rounds = carrier(model, rates, cpu.cpu).map_or(1.0, |(nic, _)| rounds(model, rates, nic));
+    ((cpu.packets / rounds).max(brought), rounds)
 }
 
 /// The CPU whose packets cost most, its packets/s and seconds for each, if they are costly.
@@ -55,9 +60,10 @@ pub(super) fn costliest<'a>(model: &Model, rates: &'a Rates) -> Option<(&'a CpuR
     }
     let base = baseline(model, rates);
     let cost = |cpu: &'a CpuRates| {
-        let (own, packets) = (receiving(cpu) - base, packets(model, rates, cpu));
-        let counts =
-            packets >= TRAFFIC && own >= SUBSTANTIAL && (COSTLY..=IMPLAUSIBLE).contains(&(own / packets));
+        let (own, (packets, rounds)) = (receiving(cpu) - base, packets(model, rates, cpu));
+        let counts = packets >= TRAFFIC
+            && own >= SUBSTANTIAL
+            && (COSTLY..=IMPLAUSIBLE * rounds).contains(&(own / packets));
         let is_receive = || !is_elsewhere(model, rates, cpu) && !may_be_lo(model, rates, cpu.cpu);
         (counts && is_receive()).then_some((cpu, packets, own / packets))
     };
@@ -131,6 +137,23 @@ mod tests {
         assert!(!found.needs_attention(), "{found:?}");
         let summary = host(0.95, 1.1e4).regime().summary;
         assert!(summary.ends_with("; each packet costs 86 us there, which steering only moves"), "{summary}");
+    }
+
+    /// The stack counts a packet of a bond twice: each then cost half as much as it did.
+    #[test]
+    fn a_packet_of_a_bond_is_one_packet() {
+        let bond = |time, packets: f64| {
+            let bond = host(time, packets).receives(2, time, 2.0 * packets).veth("bond0");
+            bond.traffic("bond0", packets).edit("bond0", |nic| {
+                nic.stack.kind = Some("bond".to_owned());
+                nic.stack.lower = vec!["eth0".parse().expect("a name")];
+            })
+        };
+        let found = bond(0.95, 3e3).finding(&RULE);
+        assert!(found.title.starts_with("each packet costs 317 us"), "158 us each time: {found:?}");
+        assert!(found.seen()[0].contains("for 3,000 packets/s"), "{found:?}");
+        bond(0.95, 1.5e3).silent(&RULE, "317 us each time: hardly for packets");
+        bond(0.95, 2.4e4).silent(&RULE, "40 us");
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use super::figures::{Evidence, Subject};
 use super::ring_overruns::{emptied_by, has_traffic, room_of};
 use super::{Check, Finding, Rule, Severity};
-use rxlab_base::number::{count, precise_percent};
+use rxlab_base::number::{count, percent, precise_percent};
 use rxlab_path::drivers::{LossKind, loss_kind};
 use rxlab_path::drop_reasons::{DropReasons, Reason, known};
+use rxlab_path::evidence::LOST;
 use rxlab_path::ledger::{Dropped, FILTERS, by_traffic_control, counted_by_device, dropped};
 use rxlab_path::model::{Model, Nic, NicKind, NicRates, Rates};
 
@@ -17,6 +18,13 @@ const DROPS: f64 = 10.0;
 
 /// Part of the interface's packets from which they matter: a tenth of a percent makes TCP slow; less may be those frames.
 const PART: f64 = 1e-3;
+
+/// Part of what arrives from which losses for lack of a buffer matter at any rate. The host never saw these packets, so frames
+/// that no protocol here takes are not among them; `rx_dropped` may be nothing else on an idle interface.
+const MOST: f64 = 0.5;
+
+/// Losses within the sample from which [`MOST`] is no chance.
+const SEVERAL: f64 = 10.0;
 
 /// Names the reason of each packet that the kernel frees, from 5.17 on.
 const REASONS: &str = "perf trace -a -e skb:kfree_skb";
@@ -30,9 +38,13 @@ pub(super) const RULE: Rule = Rule {
              buffer in the ring: rx_over_errors, the driver's own such as rx_discards_phy, drops of its queues; frames that \
              arrived damaged, such as rx_crc_errors; rx_dropped \
              without those of the device, or that a full backlog dropped; tx_dropped and the queueing disciplines of a veth or \
-             a tap, whose other end does not get them; filters of traffic control, a note)",
+             a tap, whose other end does not get them; filters of traffic control, a note); or a device with too little \
+             traffic for ring-overruns lost {} of what arrived for lack of a buffer, at least {} packet/s and {} in the sample",
             count(DROPS),
-            precise_percent(PART)
+            precise_percent(PART),
+            percent(MOST),
+            count(LOST),
+            count(SEVERAL)
         )
     },
     silent: "ring-overruns or backlog-drops reports them, or they are few: frames of a protocol that this machine does not \
@@ -101,7 +113,11 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     });
     let sends = |place: Lost| matches!(place, Lost::Sent | Lost::Queues);
     let rest = |place| if sends(place) { traffic.tx_packets } else { traffic.rx_packets };
-    let matters = |(place, _, lost): &Loss<'_>| *lost >= DROPS && *lost >= PART * (lost + rest(*place));
+    let starves = starves(rates, nic, traffic);
+    let matters = |(place, _, lost): &Loss<'_>| {
+        let are_many = *lost >= DROPS && *lost >= PART * (lost + rest(*place));
+        are_many || starves && *place == Lost::Device
+    };
     let mattering = places.into_iter().chain(controlled).filter(matters);
     // What filters drop is mostly dropped on purpose, and hides nothing else.
     let (filters, others): (Vec<_>, Vec<_>) = mattering.partition(|(place, ..)| *place == Lost::Filters);
@@ -165,6 +181,17 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             why,
             "check the cable, the transceiver (ethtool -m), speed and duplex of both ends, and the MTU; no setting of the receive path helps",
         )
+    } else if place == Lost::Device && starves {
+        inspect = Some(format!("ethtool -S {name}"));
+        let why = format!(
+            "most of the few packets that arrive find no buffer ({by}): a queue no longer receives, because of a driver or an \
+             XDP program that does not return its buffers, or they come in bursts longer than the ring"
+        );
+        (
+            why,
+            "see whether one queue loses all the time (ethtool -S): then examine the driver and the XDP program of the \
+             interface, if it has one; other CPUs or RPS do not help",
+        )
     } else if place == Lost::Device {
         let why = format!(
             "the device lost them before they reached the host ({by}): it had no room, the host gave it no buffer \
@@ -220,7 +247,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "find the reason: `ethtool -S` of the interface, or `perf trace -a -e skb:kfree_skb`",
         )
     };
-    let may_pause = place == Lost::Device && !is_damaged && nic.hardware.function.may_pause();
+    let may_pause = place == Lost::Device && !is_damaged && !starves && nic.hardware.function.may_pause();
     let remedy = format!("{remedy}{}", if may_pause { FLOW_CONTROL } else { "" });
     let severity = if place == Lost::Filters { Severity::Note } else { Severity::Warning };
     let part = precise_percent(lost / (lost + rest));
@@ -237,6 +264,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         inspect,
         ..RULE.finding()
     })
+}
+
+/// True if a device in use has no buffers for most of the few packets that arrive.
+fn starves(rates: &Rates, nic: &Nic, traffic: &NicRates) -> bool {
+    let missed = traffic.rx_missed;
+    let are_most = missed >= MOST * (missed + traffic.rx_packets);
+    let are_several = missed >= LOST && missed * rates.seconds >= SEVERAL;
+    nic.kind == NicKind::Device && nic.up && !has_traffic(traffic) && are_most && are_several
 }
 
 const LARGER_RING: &str = "look up the statistic in the driver's documentation; if buffers were missing, give the CPUs that empty \
@@ -461,6 +496,23 @@ mod tests {
             "ena has them in both"
         );
         assert_eq!(ids(host().drops(1, 900.0).dropped("eth0", 905.0)), ["backlog-drops"]);
+    }
+
+    /// A ring that a driver no longer filled: 8 of 13 packets/s were lost on an idle machine, and that was "nothing to do".
+    #[test]
+    fn a_queue_that_no_longer_receives() {
+        let host = |received: f64, lost: f64| {
+            Sketch::new(4).device("eth0", &[0]).traffic("eth0", received).missed("eth0", lost)
+        };
+        let found = host(5.0, 8.0).finding(&RULE);
+        assert_eq!(found.title, "eth0 drops 8 packets/s (61.5 %)");
+        assert!(found.why.contains("find no buffer (rx_missed_errors)"), "{found:?}");
+        assert!(found.plans.is_empty() && !found.remedy.contains("ethtool -A"), "{found:?}");
+        host(9.0, 8.0).silent(&RULE, "less than half");
+        host(0.0, 1.0).silent(&RULE, "five packets in five seconds");
+        host(5.0, 8.0).edit("eth0", |nic| nic.up = false).silent(&RULE, "nobody uses it");
+        let idle = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 5.0);
+        idle.dropped("eth0", 5.0).silent(&RULE, "frames of LLDP and spanning tree, all that arrives");
     }
 
     #[test]

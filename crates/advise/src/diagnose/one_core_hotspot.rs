@@ -3,7 +3,9 @@
 use super::elsewhere::FEW;
 use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};
-use super::places::{Loaded, can_part, cores, fits, irqs_of, loaded, spreading, steal, with_part};
+use super::places::{
+    Loaded, can_part, cores, fits, irqs_of, loaded, node, of_node, spreading, steal, with_part,
+};
 use super::{Check, Finding, Rule, Severity, elsewhere, one_outer_flow};
 use crate::doctor::place_of;
 use crate::family::PlanName;
@@ -12,8 +14,9 @@ use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::constraints::has_more_queues;
 use rxlab_path::evidence::{
     DROWNING, FULL, MAX_PACKET_COST, ORIGIN, SUBSTANTIAL, TRAFFIC, arrival_cpus, brought, busy, by_threads,
-    candidates, carrier, foreign, foreign_nic, irq_cpus, is_counted, is_measured, may_be_lo,
-    of_another_namespace, queue_packets, reach_every_cpu, received, receiving, takes_unknown,
+    candidates, carrier, foreign, foreign_nic, irq_cpus, is_counted, is_measured, is_redirected, may_be_lo,
+    of_another_namespace, queue_packets, rarely_interrupts, reach_every_cpu, received, receiving,
+    takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 
@@ -62,7 +65,7 @@ pub(super) const RULE: Rule = Rule {
                ksoftirqd, steal time, its queue, interrupt and RPS mask, the headroom",
     cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without \
             RPS, or a mask of one CPU, puts all the work on one CPU. If kernel threads poll, packets are \
-            processed where the queue's thread runs.",
+            processed where the queue's thread runs; if an XDP program redirects them to CPUs, where it chooses.",
     remedy: "Spread the receive work: RPS, RFS, more queues.",
     source: "Documentation/networking/scaling.rst (RSS, RPS)",
     check: Check::Machine(check),
@@ -275,7 +278,8 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
             text += &format!(" (ksoftirqd/{cpu} {})", seen.percent("ksoftirqd", hot.cpu.ksoftirqd));
         }
         if hot.cpu.napi >= SHOWN {
-            text += &format!(", {} in polling threads", seen.percent("napi", hot.cpu.napi));
+            let threads = if is_redirected(hot.cpu) { "cpumap threads" } else { "polling threads" };
+            text += &format!(", {} in {threads}", seen.percent("napi", hot.cpu.napi));
         }
         if hot.cpu.irq >= SHOWN {
             text += &format!(", {} in interrupts", seen.percent("irq", hot.cpu.irq));
@@ -452,10 +456,31 @@ fn hidden(model: &Model, rates: &Rates, nic: &Nic, cpu: CpuId) -> String {
     names.join(", ")
 }
 
+/// The mask to try where no plan is made: which of a device's queues brings a CPU its packets is inferred from their interrupts.
+fn by_hand(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), cpu: CpuId) -> Option<String> {
+    nic.rx.iter().find(|other| rarely_interrupts(nic, other, rates))?;
+    let steers = if nic.is_steered_by_first() { nic.rx.first()? } else { queue };
+    let near = node(model, cpu).map_or_else(|| model.usable(), |node| of_node(model, node));
+    let mut others = near.intersection(&model.usable());
+    others.remove(cpu);
+    let for_all = if nic.is_steered_by_first() { ", the mask of all its queues" } else { "" };
+    let name = &nic.name;
+    let mask = format!("`rps {name}/rx-{} = {others}`{for_all}", steers.index);
+    (!others.is_empty()).then(|| format!("try RPS by hand, as {name} counts no packets by queue: {mask}"))
+}
+
 fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
     const SPREAD: &[PlanName] = &[PlanName::Rps, PlanName::Rfs];
     if let Some(cause) = pinned_threads(model, rates, cpu) {
         return cause;
+    }
+    if rates.cpu(cpu).is_some_and(is_redirected) {
+        let why = format!(
+            "an XDP program redirects packets to CPU {cpu}, where a kernel thread (cpumap/{cpu}) takes them up the stack: the \
+             program has chosen this CPU, no interrupt or mask"
+        );
+        let remedy = "let the XDP program redirect to more CPUs, or choose them more evenly: see its own configuration";
+        return (why, remedy.to_owned(), &[]);
     }
     if rates.cpu(cpu).is_some_and(by_threads) {
         let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its \
@@ -479,7 +504,9 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
     let (name, index) = (&nic.name, queue.index);
     let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty());
     let lands = arrival_cpus(queue, model, rates);
-    let mut remedy = "let other CPUs process the packets (RPS), near the reader (RFS)".to_owned();
+    let by_hand = by_hand(model, rates, (nic, queue), cpu).filter(|_| mask.is_none());
+    let mut remedy = by_hand
+        .unwrap_or_else(|| "let other CPUs process the packets (RPS), near the reader (RFS)".to_owned());
     if let Some(why) = one_outer_flow(model, rates, nic).filter(|_| mask.is_none()) {
         remedy = why;
     } else if mask.is_none() && may_be_one_flow(rates, nic, queue) {

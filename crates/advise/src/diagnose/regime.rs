@@ -25,8 +25,8 @@ use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask, IrqId};
 use rxlab_path::evidence::{
-    LOST, TRAFFIC, arrivals, baseline, busy, by_threads, carrier, is_counted, loopback_share, lost,
-    queue_packets, received, receiving, tier, usual,
+    LOST, TRAFFIC, arrivals, baseline, busy, by_threads, carrier, is_counted, is_redirected, loopback_share,
+    lost, queue_packets, received, receiving, tier, usual,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
 
@@ -302,7 +302,9 @@ fn of_cpu(rates: &Rates, cpu: &CpuRates, receive: f64, landing: &[Part<'_>]) -> 
         && rates.cpus.iter().any(by_threads)
         && landing.iter().all(is_off)
         && !rates.uncounted;
-    let are_own = takes_interrupts && taken >= cpu.packets * MOSTLY_OWN && !threads_receive;
+    // What is redirected here arrived elsewhere.
+    let are_own =
+        takes_interrupts && taken >= cpu.packets * MOSTLY_OWN && !threads_receive && !is_redirected(cpu);
     let packets = if are_own { taken } else { cpu.packets };
     let is_counted = !threads_receive && (!are_own || landing.iter().all(|part| part.is_counted));
     Some(CpuRegime {

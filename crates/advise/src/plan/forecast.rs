@@ -11,7 +11,7 @@ use super::prediction::{FIXED, predict};
 use super::spread::{even, hottest, readers};
 use super::step::rfs::has_flows;
 use super::throughput::{Throughput, Traffic};
-use crate::diagnose::{is_alone_on_its_device, maybe_one_flow};
+use crate::diagnose::{host_limit, is_alone_on_its_device, maybe_one_flow};
 use rxlab_base::number::{count, plural};
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 use rxlab_path::evidence::{
@@ -38,6 +38,7 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
     let mut prediction = predict(rates, &moves).ok_or_else(nothing)?.at(packets).rounded();
     prediction.basis = basis;
     prediction.left_out = left_out(model, plan);
+    prediction.limit = nics().filter(|nic| asked.is_about(nic)).find_map(|nic| host_limit(rates, nic));
     Ok(match asked.throughput() {
         Some(then) => with_throughput(prediction, rates, then).rounded(),
         None => prediction,

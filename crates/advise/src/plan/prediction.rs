@@ -92,6 +92,7 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
         most_before: 0.0,
         most_after: 0.0,
         rate: None,
+        limit: None,
         basis: FIXED.to_owned(),
         cpu,
         before: before[&cpu],

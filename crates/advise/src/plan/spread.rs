@@ -24,8 +24,8 @@ use rxlab_base::number::{cpus_text, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{
-    ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, may_be_foreign, may_come,
-    queue_packets, rarely_interrupts, receive_time,
+    ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, is_redirected,
+    may_be_foreign, may_come, queue_packets, rarely_interrupts, reach_every_cpu, receive_time,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text, simulation};
@@ -146,6 +146,12 @@ pub(super) fn unsteerable(model: &Model, rates: &Rates, nic: &Nic) -> Option<Str
         ));
     }
     if let Some(cpu) = polled_on(model, rates, nic) {
+        if rates.cpu(cpu).is_some_and(is_redirected) {
+            return Some(format!(
+                "an XDP program redirects packets of {} to CPU {cpu}, its own choice",
+                nic.name
+            ));
+        }
         return Some(format!(
             "kernel threads receive packets of {} on CPU {cpu}: RPS does not move them, but their CPUs do",
             nic.name
@@ -441,6 +447,10 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
         (false, _) => format!("a mask of {} cannot be read", nic.name),
         (true, true) => match unproven(model, rates, nic) {
             Some(why) => why,
+            None if nic.is_steered_by_first() && reach_every_cpu(nic, model, rates) => format!(
+                "{0}/rx-0 has the mask of all queues of {0}, and their interrupts land on every CPU",
+                nic.name
+            ),
             None if is_uneven() => format!(
                 "{} counts no packets by queue, and its interrupts differ too much to tell which of its queues to hand on",
                 nic.name

@@ -124,11 +124,11 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         Some([low, _]) => format!(", {low} with it"),
         None => String::new(),
     };
-    let rates = format!(
-        "today {}, at most {} without the plan{with_it}",
-        grouped(prediction.packets as u64),
-        grouped(prediction.most_before as u64),
-    );
+    let mut rates = format!("today {}", grouped(prediction.packets as u64));
+    // No CPU can be full of packets that a limit keeps away.
+    if prediction.limit.is_none() {
+        rates += &format!(", at most {} without the plan{with_it}", grouped(prediction.most_before as u64));
+    }
     let mut text = table.render()
         + &more
         + &near

@@ -52,11 +52,13 @@ impl Rates {
             return Err(IntervalError::Still);
         }
         let uncounted = [previous, current].iter().any(|of| of.softnet.known().is_none());
-        let polled = cpu::polled(previous, current, seconds);
+        let received = |is_one| cpu::received(previous, current, seconds, is_one);
+        let (napi, cpumap) = (received(|_| true), received(|thread| thread.is_cpumap));
+        let of = |threads: &BTreeMap<CpuId, f64>, cpu| threads.get(&cpu).copied().unwrap_or_default();
         let cpus = before
             .iter()
             .filter_map(|(cpu, before)| Some(cpu::time_shares(*cpu, *before, *after.get(cpu)?)))
-            .map(|rates| CpuRates { napi: polled.get(&rates.cpu).copied().unwrap_or_default(), ..rates })
+            .map(|rates| CpuRates { napi: of(&napi, rates.cpu), cpumap: of(&cpumap, rates.cpu), ..rates })
             .map(|rates| cpu::add_events(rates, previous, current, (seconds, !uncounted)))
             .collect();
         let nics = previous
@@ -335,7 +337,8 @@ mod tests {
             counters.napi_threads = threads
                 .iter()
                 .map(|(pid, ran_ms, cpu)| {
-                    (*pid, NapiThread { ran_ns: ran_ms * 1_000_000, cpu: CpuId(*cpu), is_pinned: *pid == 90 })
+                    let (ran_ns, cpu, is_cpumap) = (ran_ms * 1_000_000, CpuId(*cpu), *pid == 93);
+                    (*pid, NapiThread { ran_ns, cpu, is_pinned: *pid == 90 || is_cpumap, is_cpumap })
                 })
                 .collect();
             counters
@@ -345,6 +348,11 @@ mod tests {
         let rates = Rates::between(&before, &after).expect("an interval");
         assert_eq!(rates.cpus.iter().map(|cpu| cpu.napi).collect::<Vec<_>>(), [0.4, 0.1]);
         assert_eq!(rates.pinned_napi, [(CpuId(0), vec![90])].into());
+        let redirected = |ran| at(if ran > 0 { 20 } else { 10 }, &[(90, 500, 0), (93, ran, 1)]);
+        let rates = Rates::between(&redirected(0), &redirected(8_200)).expect("an interval");
+        let threads: Vec<_> = rates.cpus.iter().map(|cpu| (cpu.napi, cpu.cpumap)).collect();
+        assert_eq!(threads, [(0.0, 0.0), (0.82, 0.82)], "an XDP program redirects to CPU 1");
+        assert!(rates.pinned_napi.is_empty(), "it cannot be moved");
     }
 
     #[test]

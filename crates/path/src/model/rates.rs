@@ -169,10 +169,13 @@ pub struct CpuRates {
     pub idle: f64,
     /// This CPU's ksoftirqd thread, of wall time; 0 if schedstat is missing.
     pub ksoftirqd: f64,
-    /// Threads that poll queues (threaded NAPI), of wall time: part of `system`, not of `softirq`. The time
-    /// of a thread that moved between two CPUs is split equally.
+    /// Threads that receive instead of softirqs, of wall time: part of `system`, not of `softirq`. They poll queues (threaded NAPI),
+    /// or take what XDP programs redirect to this CPU. The time of a thread that moved between two CPUs is split equally.
     #[serde(default)]
     pub napi: f64,
+    /// The part of `napi` in threads that take what XDP programs redirect to this CPU (cpumap).
+    #[serde(default)]
+    pub cpumap: f64,
     /// Entries/s into each enabled idle state with an exit latency of [`crate::sample::DEEP_US`] or more, by name; empty if
     /// they are not counted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

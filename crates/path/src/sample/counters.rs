@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::processes::ran_ns;
+use super::processes::{is_cpumap_thread, ran_ns};
 use super::threads::{self, ThreadsOf};
 use super::throttling::{self, Throttlings};
 use super::{
@@ -34,7 +34,7 @@ pub struct Counters {
     pub deep_idle: BTreeMap<CpuId, BTreeMap<String, u64>>,
     /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
     pub ksoftirqd_ns: BTreeMap<CpuId, u64>,
-    /// The threads that poll queues, by process id; those that cannot be read are missing.
+    /// The threads that receive, by process id; those that cannot be read are missing.
     pub napi_threads: BTreeMap<u32, NapiThread>,
     /// CPU time of programs by process id. Unsupported if none is visible, as in recordings made before this
     /// was read.
@@ -89,7 +89,8 @@ impl CpuCounters {
     }
 }
 
-/// A kernel thread that polls queues instead of softirqs. Its time is system time, not softirq time.
+/// A kernel thread that receives packets instead of softirqs: it polls queues, or takes what XDP programs redirect to its CPU. Its
+/// time is system time, not softirq time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NapiThread {
     /// Time it ran, in nanoseconds.
@@ -98,6 +99,8 @@ pub struct NapiThread {
     pub cpu: CpuId,
     /// True if it may run on no other.
     pub is_pinned: bool,
+    /// True if XDP programs redirect packets to it (cpumap): it cannot be moved.
+    pub is_cpumap: bool,
 }
 
 /// Counters of one interface.
@@ -311,10 +314,13 @@ fn napi_threads(host: &dyn Host, inventory: &Inventory) -> BTreeMap<u32, NapiThr
     let threads = inventory.napi_threads.known().into_iter().flatten();
     threads
         .filter_map(|pid| {
-            let cpu = read::parsed(host, &format!("proc/{pid}/stat"), parse::last_cpu);
+            let stat = format!("proc/{pid}/stat");
+            let cpu = read::parsed(host, &stat, parse::last_cpu);
+            let named = read::parsed(host, &stat, parse::process_stat);
+            let is_cpumap = named.known().is_some_and(|stat| is_cpumap_thread(&stat.command));
             let allowed = read::parsed(host, &format!("proc/{pid}/status"), parse::allowed_cpus);
             let is_pinned = allowed.known().is_some_and(|cpus| cpus.len() == 1);
-            Some((*pid, NapiThread { ran_ns: ran_ns(host, *pid)?, cpu: *cpu.known()?, is_pinned }))
+            Some((*pid, NapiThread { ran_ns: ran_ns(host, *pid)?, cpu: *cpu.known()?, is_pinned, is_cpumap }))
         })
         .collect()
 }

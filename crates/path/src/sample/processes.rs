@@ -83,11 +83,19 @@ pub fn is_napi_thread(name: &str) -> bool {
     name.starts_with("napi/") || name.starts_with("backlog_napi/")
 }
 
-/// The kernel threads that poll queues instead of softirqs. Only those with a known run time.
+/// True for the name of a kernel thread that takes what an XDP program redirects to a CPU up the stack: `cpumap/CPU/map:ID`
+/// (kernel/bpf/cpumap.c, `cpu_map_kthread_run`).
+pub(super) fn is_cpumap_thread(name: &str) -> bool {
+    name.starts_with("cpumap/")
+}
+
+/// The kernel threads that receive packets instead of softirqs: they poll queues, or take what XDP programs redirect. Only those
+/// with a known run time.
 pub(super) fn napi_threads(host: &dyn Host, seen: &Seen) -> Fact<Vec<u32>> {
-    let polls = |pid: &u32| seen.command(host, *pid).is_some_and(|name| is_napi_thread(&name));
-    let polling = seen.pids.iter().copied().filter(polls);
-    let found: Vec<u32> = polling.filter(|pid| ran_ns(host, *pid).is_some()).collect();
+    let is_one = |name: &str| is_napi_thread(name) || is_cpumap_thread(name);
+    let receives = |pid: &u32| seen.command(host, *pid).is_some_and(|name| is_one(&name));
+    let receiving = seen.pids.iter().copied().filter(receives);
+    let found: Vec<u32> = receiving.filter(|pid| ran_ns(host, *pid).is_some()).collect();
     if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
 }
 
@@ -146,9 +154,11 @@ pub(super) mod tests {
             .with("proc/90/comm", "napi/eth0-8193\n")
             .with("proc/91/comm", "backlog_napi/3\n")
             .with("proc/92/comm", "napi/eth0-8194\n")
+            .with("proc/93/comm", "cpumap/2/map:5\n")
             .with("proc/90/schedstat", "9 9 9\n")
-            .with("proc/91/schedstat", "9 9 9\n");
-        assert_eq!(napi_threads(&host, &see(&host)), Fact::Known(vec![90, 91]));
+            .with("proc/91/schedstat", "9 9 9\n")
+            .with("proc/93/schedstat", "9 9 9\n");
+        assert_eq!(napi_threads(&host, &see(&host)), Fact::Known(vec![90, 91, 93]));
         let none = self::host().with("proc/2/comm", "kthreadd\n");
         assert_eq!(napi_threads(&none, &see(&none)), Fact::Known(vec![]));
         assert_eq!(napi_threads(&self::host(), &see(&self::host())), Fact::Denied(Need::AllProcesses));

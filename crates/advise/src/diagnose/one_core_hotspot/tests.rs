@@ -469,3 +469,40 @@ fn threads_that_share_a_cpu_are_unpinned() {
     );
     assert!(host(&[61]).finding(&RULE).remedy.starts_with("eth0 has one queue"), "one has a CPU of its own");
 }
+
+/// Published (LibreQoS): a CPU was 98 % busy with such a thread, which was "nothing to do: busiest CPU 15 % in softirq".
+#[test]
+fn what_an_xdp_program_redirects_is_receive_work() {
+    let host = |time| {
+        let host = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[2.3e4; 4]);
+        host.all_receive("0-1,3", 0.15, 6e3).receives(2, 0.15, 7.4e4).redirected(2, time)
+    };
+    let found = host(0.82).finding(&RULE);
+    assert_eq!((found.cpu, found.severity), (Some(CpuId(2)), Severity::Critical));
+    assert!(found.why.starts_with("an XDP program redirects packets to CPU 2"), "{found:?}");
+    assert!(found.remedy.starts_with("let the XDP program redirect"), "{found:?}");
+    assert!(found.plans.is_empty(), "no mask or interrupt chooses that CPU: {found:?}");
+    let regime = host(0.82).regime();
+    let cpu = regime.cpus.iter().find(|cpu| cpu.cpu == CpuId(2)).expect("it receives");
+    assert_eq!(cpu.packets, 7.4e4, "not those of its interrupt");
+    assert!(regime.knobs.iter().all(|worth| !worth.trial), "{regime:?}");
+    host(0.1).silent(&RULE, "it has time left");
+}
+
+/// RPS was advised with nothing to try, because no plan tells queues apart that are not counted.
+#[test]
+fn a_mask_is_named_where_no_plan_is_made() {
+    let remedy = |driver: &str| {
+        let host = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).driver("eth0", driver).traffic("eth0", 4e4);
+        let host = host.receives(1, 0.95, 4e4).measured(|rates| {
+            for (irq, rate) in rates.irqs.iter_mut().zip([300.0, 15e3, 300.0, 300.0]) {
+                irq.per_cpu.values_mut().for_each(|value| *value = rate);
+            }
+        });
+        host.finding(&RULE).remedy
+    };
+    let own = "try RPS by hand, as eth0 counts no packets by queue: `rps eth0/rx-1 = 0,2-3`";
+    assert!(remedy("virtio_net").starts_with(own), "{}", remedy("virtio_net"));
+    let one_for_all = own.replace("rx-1", "rx-0") + ", the mask of all its queues";
+    assert!(remedy("am65-cpsw-nuss").starts_with(&one_for_all), "{}", remedy("am65-cpsw-nuss"));
+}

@@ -18,7 +18,7 @@ use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::constraints::{is_movable, queue_limit};
 use rxlab_path::drivers::Kind;
-use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus};
+use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus, is_redirected};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Risk, risk_and_upkeep};
 
@@ -298,8 +298,11 @@ impl Place<'_> {
 
     /// The reason not to steer, if threads poll.
     fn polled(&self) -> Option<String> {
-        let is_polled = self.nic.napi.threaded.known() == Some(&true)
-            || self.rates.cpu(self.hot.cpu).is_some_and(by_threads);
+        let hot = self.rates.cpu(self.hot.cpu);
+        if hot.is_some_and(is_redirected) {
+            return Some(format!("an XDP program redirects packets to CPU {}", self.hot.cpu));
+        }
+        let is_polled = self.nic.napi.threaded.known() == Some(&true) || hot.is_some_and(by_threads);
         is_polled.then(|| "kernel threads poll the queues: the scheduler chooses their CPUs".to_owned())
     }
 

@@ -52,6 +52,11 @@ fn devices() -> Vec<Host> {
         let sketch = Sketch::new(8).device("eth0", &[2]).driver("eth0", "ena").traffic("eth0", 9e4);
         sketch.receives(2, 0.45, 9e4).limited("eth0", "pps_allowance_exceeded", rate)
     };
+    let containers = |sent| {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[6e4, 6e4]);
+        let sketch = sketch.all_receive("0-1,4-5", 0.9, 6e4).veth("one0").traffic("one0", sent);
+        sketch.edit("one0", |nic| nic.stack.kind = Some("veth".to_owned()))
+    };
     let link = |bytes| {
         let sketch = Sketch::new(32).device("eth0", &[0, 1, 2, 3]).traffic("eth0", 3e5);
         sketch.speed("eth0", 1000).bytes("eth0", bytes, 0.0)
@@ -80,6 +85,15 @@ fn devices() -> Vec<Host> {
             "not-packets",
             "they take more",
             |_, rates| (2..8).for_each(|cpu| receives(rates, cpu, 0.2)),
+        ),
+        Host::new("two CPUs full of what containers send", containers(1.2e5), &["one-core-hotspot"]),
+        Host::new("two CPUs full of packets of nobody", containers(3e4), &["packets-of-no-device"]).lacks(
+            "packets-of-no-device",
+            "containers send more",
+            |_, rates| {
+                let sent = rates.nics.iter_mut().filter(|nic| nic.name.as_str() == "one0");
+                sent.for_each(|nic| nic.rx_packets = 1.2e5);
+            },
         ),
         Host::new("an instance over its packet allowance", over(1_000.0), &["one-core-hotspot"]),
         Host::new("an instance below its packet allowance", over(0.0), &["limited-by-the-host"]).lacks(

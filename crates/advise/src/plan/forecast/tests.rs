@@ -35,6 +35,26 @@ fn without_measures_it_says_what_the_planner_says() {
     }
 }
 
+/// `1.7x to 3.8x` was promised to a virtual machine whose host took no more packets from it.
+#[test]
+fn no_more_is_promised_than_the_host_lets_through() {
+    let after = |exceeded| {
+        let host = Sketch::new(8).device("eth0", &[2]).driver("eth0", "ena").traffic("eth0", 4.2e4);
+        let host = host.receives(2, 0.98, 4.2e4).limited("eth0", "pps_allowance_exceeded", exceeded);
+        let (model, rates) = host.build();
+        forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 0-1,3-7"])).expect("it moves work")
+    };
+    let free = after(0.0);
+    assert!(free.capacity().is_some() && free.regime().starts_with("this lets the host take"), "{free:?}");
+    let bound = after(2_400.0);
+    assert_eq!((bound.after, bound.capacity(), bound.fits()), (free.after, None, None));
+    assert_eq!(
+        bound.regime(),
+        "this spreads the load, but the host limits eth0 (pps_allowance_exceeded grows by 2,400/s), which no setting of this \
+         machine lifts"
+    );
+}
+
 /// A third of a CPU's packets was forecast to take all of its work along, as no interrupt was known.
 #[test]
 fn what_other_devices_may_bring_stays() {

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 
 use crate::model::CpuRates;
-use crate::sample::{Counters, CpuCounters};
+use crate::sample::{Counters, CpuCounters, NapiThread};
 use rxlab_base::parse::{CpuTimes, NET_RX, NET_TX, SOFTIRQS, SoftnetRow};
 use rxlab_base::units::CpuId;
 
-/// Time of polling threads by CPU, as fractions of wall time.
-pub(super) fn polled(previous: &Counters, current: &Counters, seconds: f64) -> BTreeMap<CpuId, f64> {
+/// Time of threads that receive, of a kind, by CPU, as fractions of wall time.
+pub(super) fn received(
+    previous: &Counters,
+    current: &Counters,
+    seconds: f64,
+    is_one: fn(&NapiThread) -> bool,
+) -> BTreeMap<CpuId, f64> {
     let mut polled = BTreeMap::new();
-    for (pid, now) in &current.napi_threads {
+    for (pid, now) in current.napi_threads.iter().filter(|(_, now)| is_one(now)) {
         let Some(then) = previous.napi_threads.get(pid) else { continue };
         let ran = now.ran_ns.saturating_sub(then.ran_ns) as f64 / 1e9 / seconds;
         for cpu in [then.cpu, now.cpu] {
@@ -23,7 +28,7 @@ pub(super) fn polled(previous: &Counters, current: &Counters, seconds: f64) -> B
 /// Threads that poll queues, ran between two samples and may run on one CPU only, by that CPU.
 pub(super) fn pinned(previous: &Counters, current: &Counters) -> BTreeMap<CpuId, Vec<u32>> {
     let mut pinned: BTreeMap<CpuId, Vec<u32>> = BTreeMap::new();
-    for (pid, now) in current.napi_threads.iter().filter(|(_, now)| now.is_pinned) {
+    for (pid, now) in current.napi_threads.iter().filter(|(_, now)| now.is_pinned && !now.is_cpumap) {
         if previous.napi_threads.get(pid).is_some_and(|then| then.ran_ns < now.ran_ns) {
             pinned.entry(now.cpu).or_default().push(*pid);
         }
