@@ -49,5 +49,5 @@ pub(super) fn clear(global: &Global) -> Result {
         }
         print(&Notice { id: undo.id, what, lapse, is_closed: true, values: undo.outcomes });
     }
-    place::nothing_waits(&store.open_of(&root, &identity.boot_id)?)
+    place::nothing_waits(&store.open(&root, &identity.boot_id)?)
 }

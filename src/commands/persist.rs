@@ -94,7 +94,10 @@ fn survives_a_reboot(setting: &Setting) -> bool {
 pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan> {
     let root = place::root(global)?;
     let open = place::store(global).open(&root.to_string_lossy(), &model.identity.boot_id)?;
-    place::nothing_unseen(&open.unreadable)?;
+    // It may have set the same values since.
+    if let Some(file) = open.unreadable.first() {
+        return Err(place::unreadable(file));
+    }
     let (plan, left_out) = kept_plan(&open.transactions);
     for (id, why) in left_out {
         // The plan is the same whether or not standard error accepts this.

@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::{Global, machine, output};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::{self, ApplyError, UndoError};
-use rxlab_change::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
+use rxlab_change::journal::{Archived, Begin, Disk, JournalError, LockError, Open, Store, Unreadable};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
 use rxlab_sys::{Host, OtherView, ProcessId, is_in_group_namespace, is_in_pid_namespace};
@@ -147,22 +147,20 @@ pub(super) fn archived_lines(archived: &[Archived]) -> Vec<String> {
 }
 
 /// Returns an error if one of the open transactions waits for its confirmation.
-pub(super) fn nothing_waits(open: &[(String, History)]) -> Result {
-    match open.iter().find(|(_, history)| history.pending_deadline().is_some()) {
+pub(super) fn nothing_waits(open: &Open) -> Result {
+    if let Some(file) = open.unreadable.iter().find(|file| file.may_wait()) {
+        return Err(unreadable(file));
+    }
+    match open.transactions.iter().find(|(_, history)| history.pending_deadline().is_some()) {
         Some((id, _)) => Err(ApplyError::Pending { id: id.clone() }.into()),
         None => Ok(()),
     }
 }
 
-/// An error if nothing of an open transaction can be read: its values are unknown, and so is whether it waits. Those of which a part
-/// is readable are named.
-pub(super) fn nothing_unseen(unreadable: &[Unreadable]) -> Result {
-    if let Some(Unreadable { id, path, why, .. }) = unreadable.iter().find(|file| file.readable.is_none()) {
-        let why = format!("{why} ({})", path.display());
-        return Err(ApplyError::Unreadable { subject: None, id: id.clone(), why }.into());
-    }
-    warn(unreadable);
-    Ok(())
+/// The error for a transaction that cannot be read.
+pub(super) fn unreadable(file: &Unreadable) -> CommandError {
+    let why = format!("{} ({})", file.why, file.path.display());
+    ApplyError::Unreadable { subject: None, id: file.id.clone(), why }.into()
 }
 
 /// A journal error with a hint.

@@ -48,8 +48,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         let boot_id = machine::open(global)?.model.identity.boot_id;
         let open = || {
             let open = store.open(&root, &boot_id)?;
-            place::nothing_unseen(&open.unreadable)?;
-            place::nothing_waits(&open.transactions).map(|()| open)
+            place::nothing_waits(&open).map(|()| open)
         };
         let open_now = open()?;
         let preview = |id: &str| of_one(global, id, &open_now, preview_reapply);
@@ -79,6 +78,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
 fn chosen(store: &Store, args: &Args, open: &[(String, History)]) -> Result<Vec<String>> {
     let Some(text) = &args.id else { return Ok(open.iter().map(|(id, _)| id.clone()).collect()) };
     let id = store.find(text)?;
+    // Damage of the transaction asked for is an error of its own.
+    store.load(&id)?;
     if open.iter().any(|(open, _)| *open == id) {
         return Ok(vec![id]);
     }
@@ -92,13 +93,18 @@ fn of_one(
     open: &Open,
     act: impl FnOnce(&History, &[(String, History)], &dyn Host, &Model) -> Option<Vec<Reapplied>>,
 ) -> Result<Option<Vec<Reapplied>>> {
-    let found = open.transactions.iter().find(|(open, _)| open == id);
-    let (_, history) = found.ok_or_else(|| {
+    let at = open.transactions.iter().position(|(open, _)| open == id);
+    let at = at.ok_or_else(|| {
         CommandError::new(Kind::Changed, format!("transaction {id} was reverted in the meantime"))
     })?;
+    // It may have set the same values since.
+    if let Some(file) = open.unreadable.iter().find(|file| file.is_after(id)) {
+        return Err(place::unreadable(file));
+    }
+    let history = &open.transactions[at].1;
     let Some(begin) = history.begin() else { return Ok(None) };
     let (host, model) = place::of_transaction(global, begin)?;
-    Ok(act(history, &open.newer_than(id), &*host, &model))
+    Ok(act(history, &open.transactions[at + 1..], &*host, &model))
 }
 
 fn report(global: &Global, done: &[Done]) -> Result {

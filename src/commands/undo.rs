@@ -164,8 +164,8 @@ fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result {
         }
     }
     for Waiting { id, behind } in waiting {
-        let is_unseen = all.unreadable.iter().any(|file| file.id == *behind && file.readable.is_none());
-        let until = if is_unseen {
+        let is_unread = all.unreadable.iter().any(|file| file.id == *behind);
+        let until = if is_unread {
             "may have changed the same values, can be read"
         } else {
             "changed the same values, is reverted"
@@ -269,7 +269,8 @@ fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
         });
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {
-        let is_back = undone.iter().flat_map(|undo| &undo.outcomes).all(|outcome| !outcome.trouble);
+        let mut outcomes = undone.iter().flat_map(|undo| &undo.outcomes);
+        let is_back = waiting.is_empty() && outcomes.all(|outcome| !outcome.trouble);
         let values = if is_back { "the values are back, but" } else { "not all values are back, and" };
         return Err(CommandError::failed(format!("{values} {error}")));
     }

@@ -211,17 +211,41 @@ fn a_target_of_a_damaged_journal_is_not_touched() {
     assert_eq!(tree.rps("eth0", 0), "c", "as it was");
 }
 
-/// Of two transactions with one value, the newer one is damaged: `reapply` once set the older one's value.
+/// The newer of two transactions with one value is damaged, also in the line that names the value. `reapply` once set the older one's
+/// value, and undo closed the older one.
 #[test]
-fn reapply_leaves_a_value_to_a_damaged_journal() {
-    let tree = Tree::new();
-    tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 1"]).exits(0);
-    tree.rxlab(&RPS).exits(0);
-    let damaged = damage(&tree, "\"complete\"", "\"complexe\"");
-    for args in [&["reapply", "--dry-run"][..], &["reapply"]] {
-        tree.rxlab(args).says(0, &format!("left to {damaged}, which has set it since"));
+fn nothing_older_is_done_past_a_damaged_journal() {
+    for (from, to) in [("\"complete\"", "\"complexe\""), ("\"before\":\"1\"", "\"before\":\"2\"")] {
+        let tree = Tree::new();
+        tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 1"]).exits(0);
+        let older = tree.store().open_ids().expect("listed").remove(0);
+        tree.rxlab(&RPS).exits(0);
+        let damaged = damage(&tree, from, to);
+        let unreadable = format!("transaction {damaged} cannot be read");
+        for args in [&["reapply", "--dry-run"][..], &["reapply"], &["export", "--to", "sh"]] {
+            tree.rxlab(args).says(4, &unreadable);
+        }
+        let text = one_line(&tree.rxlab(&["undo"]).exits(5));
+        assert!(text.contains(&format!("{older}: waits until {damaged}, which may have changed")), "{text}");
         assert_eq!(tree.rps("eth0", 0), "c");
+        damage(&tree, to, from);
+        tree.rxlab(&["undo"]).exits(0);
+        assert_eq!(tree.rps("eth0", 0), "0");
     }
+}
+
+/// Of a change that waits, the line with its value is damaged for a while: another change could begin, and the guard then closed the
+/// first one over it.
+#[test]
+fn nothing_begins_beside_a_damaged_change_that_waits() {
+    let tree = Tree::new();
+    tree.rxlab(&[&RPS[..], &["--confirm", "60s"]].concat()).exits(0);
+    damage(&tree, "\"before\":\"off\"", "\"before\":\"1\"");
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 1"]).says(4, "cannot be read: line 2 is damaged");
+    tree.rxlab(&["confirm"]).says(4, "cannot be read: line 2 is damaged");
+    damage(&tree, "\"before\":\"1\"", "\"before\":\"off\"");
+    tree.rxlab(&["confirm"]).exits(0);
+    tree.rxlab(&["undo"]).exits(0);
 }
 
 /// A later version may add kinds of records. They are not damage, and only that version can close the transaction.

@@ -34,5 +34,4 @@ pub use record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Part, Recor
 pub(crate) use recover::Effect;
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
-pub(crate) use store::age;
 pub use store::{Archived, Entry, JournalError, Open, Store, Unreadable};

@@ -219,6 +219,7 @@ mod tests {
     fn an_interface_that_is_down_is_never_the_default() {
         let machine = || {
             let idle = Sketch::new(2).veth("ifb0").device("eth0", &[0]).veth("ifb1");
+            let idle = ["ifb0", "eth0", "ifb1"].into_iter().fold(idle, |all, name| all.traffic(name, 0.0));
             let idle = idle.edit("ifb0", |nic| nic.up = false);
             idle.edit("ifb1", |nic| nic.up = false)
         };

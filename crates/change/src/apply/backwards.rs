@@ -10,14 +10,13 @@ use super::Transaction;
 use super::locate::{is_of_namespace, look, reach};
 use super::search::Search;
 use super::undo::{Undo, UndoOptions};
-use crate::journal::{Archived, History, JournalError, Open, Outcome, Store, Touched, Unreadable, age};
+use crate::journal::{Archived, History, JournalError, Open, Outcome, Store, Touched, Unreadable};
 use rxlab_path::model::{DeviceAddress, Identity};
 use rxlab_setting::{discarded_by, tunable};
 use rxlab_sys::{Hidden, Host, OverlayHost};
 
 /// A transaction left alone because a newer one with the same values could not be undone, or because the file of a newer one
-/// cannot be read, which may have the same values. The older one would take the newer one's value for a foreign one, and be
-/// closed over it.
+/// cannot be read, or not completely. The older one would take the newer one's value for a foreign one, and be closed over it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waiting {
@@ -78,16 +77,14 @@ pub fn undo(
     let known: Vec<String> = open.transactions.iter().map(|(id, _)| id.clone()).collect();
     let (chosen, unreadable) = choose(store, which, open)?;
     drop(lock);
-    let stuck =
-        unreadable.iter().filter_map(|file| Some((file.id.clone(), file.readable.clone()?))).collect();
     let search = Search::default();
-    let done = backwards(&chosen, stuck, &unseen(&unreadable), |id, history| {
+    let done = backwards(&chosen, &unreadable, |id, history| {
         let transaction = Transaction::resume(store, id, Duration::ZERO)?;
         // One may have begun while the lock was free.
         let mut newer = store.open_besides(id, root, &identity.boot_id)?;
         newer.transactions.retain(|(other, _)| !known.contains(other));
         newer.unreadable.retain(|file| !known.contains(&file.id));
-        if let Some(newer) = hidden_by(id, history, &newer.transactions, &unseen(&newer.unreadable)) {
+        if let Some(newer) = behind(id, history, &newer.transactions, &newer.unreadable) {
             return Err(UndoError::Covered { id: id.to_owned(), newer: newer.to_owned() });
         }
         undo_searching(transaction, own, options, &search)
@@ -147,7 +144,7 @@ fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoErr
         store.load(&id)?;
         return Err(UndoError::OtherRoot(id));
     };
-    unreadable.retain(|file| age(&file.id) > age(&id));
+    unreadable.retain(|file| file.is_after(&id));
     let newer = transactions.split_off(at + 1);
     let chosen = transactions.split_off(at);
     if let Some(cover) = covered_by(&chosen[0].1, &newer) {
@@ -166,35 +163,30 @@ pub struct Backwards<E> {
     pub error: Option<E>,
 }
 
-/// Ids of transactions of which nothing can be read.
-fn unseen(unreadable: &[Unreadable]) -> Vec<String> {
-    unreadable.iter().filter(|file| file.readable.is_none()).map(|file| file.id.clone()).collect()
-}
-
-/// The newer transaction that has to be undone before `id`: one of `others` that [`covered_by`] returns, or one of `unseen`, which
-/// may have the same values.
-fn hidden_by<'a>(
+/// The newer transaction that has to be undone before `id`: one that is unreadable, as any value may be in what is not read, or one
+/// of `others` that [`covered_by`] returns.
+fn behind<'a>(
     id: &str,
     history: &History,
     others: &'a [(String, History)],
-    unseen: &'a [String],
+    unreadable: &'a [Unreadable],
 ) -> Option<&'a str> {
-    let unseen = unseen.iter().rfind(|other| age(other) > age(id));
-    unseen.map(String::as_str).or_else(|| covered_by(history, others))
+    let unread = unreadable.iter().rfind(|file| file.is_after(id));
+    unread.map(|file| file.id.as_str()).or_else(|| covered_by(history, others))
 }
 
 /// Undoes `open` (must be oldest first, as [`crate::journal::Store::open_of`] returns them) from the newest on
-/// with `undo`. Transactions that cannot be undone at all are `stuck`, and of the `unseen` not even the values are known.
+/// with `undo`.
 fn backwards<E>(
     open: &[(String, History)],
-    mut stuck: Vec<(String, History)>,
-    unseen: &[String],
+    unreadable: &[Unreadable],
     mut undo: impl FnMut(&str, &History) -> Result<Undo, E>,
 ) -> Backwards<E> {
     let mut result = Backwards { undone: Vec::new(), waiting: Vec::new(), error: None };
+    // Newer ones that are not undone.
+    let mut stuck = Vec::new();
     for (id, history) in open.iter().rev() {
-        let newer: Vec<_> = stuck.iter().filter(|(other, _)| age(other) > age(id)).cloned().collect();
-        if let Some(behind) = hidden_by(id, history, &newer, unseen) {
+        if let Some(behind) = behind(id, history, &stuck, unreadable) {
             result.waiting.push(Waiting { id: id.clone(), behind: behind.to_owned() });
             stuck.push((id.clone(), history.clone()));
             continue;

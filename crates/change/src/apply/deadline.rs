@@ -347,10 +347,7 @@ pub fn confirm_in_time(
         unreadable.retain(|file| file.id == id);
     }
     let Some((id, _)) = waiting.pop() else {
-        let may_wait = |file: &Unreadable| {
-            file.readable.as_ref().is_none_or(|history| history.pending_deadline().is_some())
-        };
-        return Err(match unreadable.into_iter().find(may_wait) {
+        return Err(match unreadable.into_iter().find(Unreadable::may_wait) {
             Some(Unreadable { id, why, .. }) => ConfirmError::Unreadable { id, why },
             None => ConfirmError::NothingWaits,
         });

@@ -105,7 +105,7 @@ mod tests {
     use super::Again;
     use crate::apply::testbed::{RPS, setting};
     use crate::apply::{BeginInfo, Transaction};
-    use crate::journal::Store;
+    use crate::journal::{Disk, Storage, Store};
     use crate::knob::testbed::model;
     use rxlab_setting::{Plan, Setting};
     use rxlab_sys::{Host, RecordedHost};
@@ -161,6 +161,27 @@ mod tests {
         let (model, other) = (model(), Plan::new("persisted", &settings(&["rps veth0/rx-0 = 4"])));
         let other = Again { host: &host, model: &model, plan: &other };
         assert_eq!(other.continued(&store.open_of("/", "boot-1").expect("listed"), "restore"), None);
+    }
+
+    /// The file of a newer change of the value is damaged. The older transaction was once continued, could not set the value, and was
+    /// undone: it was closed, as the value was the newer one's.
+    #[test]
+    fn no_transaction_is_continued_below_a_damaged_one() {
+        let (state, store) = Store::scratch();
+        let host = host();
+        let first = apply(&store, &host, "restore", &["rps eth0/rx-0 = 4"]);
+        let newer = apply(&store, &host, "by hand", &["rps eth0/rx-0 = 5"]);
+        Disk::new(state.path()).append(&newer, b"what is this\nand this\n").expect("appended");
+        let (settings, model) = (settings(&["rps eth0/rx-0 = 4"]), model());
+        let plan = Plan::new("persisted", &settings);
+        let continues = Some(Again { host: &host, model: &model, plan: &plan });
+        let info = BeginInfo { what: "restore".to_owned(), continues, ..BeginInfo::new(&model.identity) };
+        let transaction = Transaction::begin(&store, info).expect("begun");
+        assert_ne!(transaction.id(), first);
+        transaction
+            .apply(&host, &model, &settings, &false.into())
+            .expect_err("only its file has the original");
+        assert_eq!(store.open_ids().expect("listed"), [first, newer]);
     }
 
     /// The plan got a value that a newer change held. Its undo once took the plan's value for another program's, and the value

@@ -118,7 +118,7 @@ impl Transaction {
         let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
         let Open { transactions, unreadable } = store.open(&root, &info.identity.boot_id)?;
         // Its deadline and values may be readable next time.
-        if let Some(file) = unreadable.iter().find(|file| file.readable.is_none()) {
+        if let Some(file) = unreadable.iter().find(|file| file.may_wait()) {
             let why = format!("{} ({})", file.why, file.path.display());
             return Err(ApplyError::Unreadable { subject: None, id: file.id.clone(), why });
         }
@@ -149,7 +149,9 @@ impl Transaction {
             began: Some(now_ns),
         };
         let continued = info.continues.and_then(|again| again.continued(&transactions, &begin.what));
-        let continued = continued.map(str::to_owned);
+        // A value that is left to a newer one would end it.
+        let continued =
+            continued.filter(|id| !unreadable.iter().any(|file| file.is_after(id))).map(str::to_owned);
         let other_names = OtherNames::of(transactions, continued.as_ref());
         let mut journal = match &continued {
             Some(id) => store.resume(lock, id)?,

@@ -59,7 +59,7 @@ pub enum JournalError {
 
 /// Order of transactions: the counter of an id as a number, for it gets longer after 999999. A file of another name comes
 /// last.
-pub(crate) fn age(id: &str) -> (u64, &str) {
+fn age(id: &str) -> (u64, &str) {
     let counter = id.split('-').next().and_then(|counter| counter.parse().ok());
     (counter.unwrap_or(u64::MAX), id)
 }
@@ -101,18 +101,6 @@ pub struct Open {
     pub unreadable: Vec<Unreadable>,
 }
 
-impl Open {
-    /// Transactions that began after `id`, oldest first: what can be read of those with damage, too.
-    pub fn newer_than(&self, id: &str) -> Vec<(String, History)> {
-        let damaged =
-            self.unreadable.iter().filter_map(|file| Some((file.id.clone(), file.readable.clone()?)));
-        let mut newer: Vec<_> = self.transactions.iter().cloned().chain(damaged).collect();
-        newer.retain(|(other, _)| age(other) > age(id));
-        newer.sort_by(|(one, _), (other, _)| age(one).cmp(&age(other)));
-        newer
-    }
-}
-
 /// The file of a transaction that cannot be read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
@@ -121,6 +109,20 @@ pub struct Unreadable {
     pub why: String,
     /// The contents of valid lines; `None` if the file is temporarily unreadable.
     pub readable: Option<History>,
+}
+
+impl Unreadable {
+    /// True if it began after the transaction `id`: it may have changed the same values since.
+    pub fn is_after(&self, id: &str) -> bool {
+        age(&self.id) > age(id)
+    }
+
+    /// True if it may be waiting for its confirmation: the first line, with the deadline, is unreadable, or has one.
+    pub fn may_wait(&self) -> bool {
+        self.readable
+            .as_ref()
+            .is_none_or(|history| history.begin().is_none() || history.pending_deadline().is_some())
+    }
 }
 
 /// A transaction, open or archived.

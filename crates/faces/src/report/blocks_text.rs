@@ -448,7 +448,7 @@ mod tests {
             standing(&record),
             [
                 "  RPS to CPU 1                                 leads",
-                "  The machine as it was                           -30 % [-65 %, +40 %]",
+                "  The unchanged machine                           -30 % [-65 %, +40 %]",
                 "  RPS to CPU 2                                 too early",
             ]
         );

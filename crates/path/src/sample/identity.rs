@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{masked, read};
+use super::read;
 use rxlab_base::parse;
 use rxlab_base::units::Fact;
 use rxlab_sys::Host;
-
-const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
 /// Identity of a machine and of its boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,8 +15,7 @@ pub struct Identity {
     pub hostname: String,
     /// `/proc/sys/kernel/osrelease`.
     pub kernel: String,
-    /// `/proc/sys/kernel/random/boot_id`; empty if it cannot be read, or if a container engine has mounted another file
-    /// over it (LXC and systemd-nspawn do, with another id at each start of a container).
+    /// `/proc/sys/kernel/random/boot_id`; empty if the kernel's cannot be read.
     pub boot_id: String,
 }
 
@@ -31,7 +28,7 @@ impl Identity {
         Self {
             hostname: line("proc/sys/kernel/hostname"),
             kernel: line("proc/sys/kernel/osrelease"),
-            boot_id: if masked::has_other_boot_id(host) { String::new() } else { line(BOOT_ID) },
+            boot_id: line("proc/sys/kernel/random/boot_id"),
         }
     }
 }

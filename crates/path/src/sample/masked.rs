@@ -1,5 +1,4 @@
-//! Files that a container sees instead of the kernel's: their CPUs have numbers of their own (lxcfs), and their boot is that of the
-//! container.
+//! Files that a container sees instead of the kernel's: their CPUs have numbers of their own (lxcfs).
 
 use super::read;
 use rxlab_base::parse::{self, Mount};
@@ -31,19 +30,9 @@ pub(super) fn take(host: &dyn Host) -> Masked {
     Masked { times: over(STAT).and_then(why), cpus: CPUS.iter().find_map(|point| over(point).and_then(why)) }
 }
 
-/// The boot id and the directories above it that engines mount.
-const BOOT_ID: [&str; 3] = ["/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/random", "/proc/sys"];
-
-/// True if the boot id is in a file of another file system. One that is not mounted over is the kernel's.
-pub(super) fn has_other_boot_id(host: &dyn Host) -> bool {
-    let Fact::Known(mounts) = read::parsed(host, "proc/self/mountinfo", parse::mounts) else { return false };
-    let over = |point: &str| mounts.iter().rev().find(|mount| mount.point == point);
-    BOOT_ID.into_iter().find_map(over).is_some_and(|mount| mount.kind != "proc")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{has_other_boot_id, take};
+    use super::take;
     use rxlab_sys::RecordedHost;
 
     fn masked(mounts: &str) -> (Option<String>, Option<String>) {
@@ -65,19 +54,6 @@ mod tests {
         let online = "9 2 0:50 /sys/devices/system/cpu/online /sys/devices/system/cpu/online rw - fuse.lxcfs lxcfs rw\n";
         let (times, cpus) = masked(online);
         assert!(times.is_none() && cpus.is_some());
-    }
-
-    /// The boot id of a container was once taken for that of the machine: its transactions were archived at its next start, and
-    /// their values stayed.
-    #[test]
-    fn the_boot_id_of_a_container() {
-        let masks =
-            |mounts: &str| has_other_boot_id(&RecordedHost::new().with("proc/self/mountinfo", mounts));
-        let sys = "41 40 0:60 /sys /proc/sys ro - proc proc rw\n";
-        let own = "42 41 0:61 /.lxc-boot-id /proc/sys/kernel/random/boot_id ro - tmpfs none rw\n";
-        assert!(masks(own) && masks(&format!("{sys}{own}")));
-        assert!(!masks(sys), "Docker: proc over itself, read-only");
-        assert!(!masks("") && !masks("22 1 0:4 / /proc rw - proc proc rw\n"));
     }
 
     #[test]

@@ -166,7 +166,7 @@ fn what_was_not_measured_is_said() {
     let known = forecast_of(measured(Sketch::case_a().build(), 2, 0.9));
     assert!(!known.basis.contains("rough guess"), "{known:?}");
     let steered = forecast_of(measured(Sketch::case_a().rps("eth0", "2-5").build(), 2, 0.9));
-    assert!(steered.basis.contains("what a mask in use hands over already is guessed"), "{steered:?}");
+    assert!(steered.basis.contains("what a current mask already hands over is a rough guess"), "{steered:?}");
 }
 
 #[test]
