@@ -510,7 +510,7 @@ mod tests {
         assert!(found.plans.is_empty() && !found.remedy.contains("ethtool -A"), "{found:?}");
         host(9.0, 8.0).silent(&RULE, "less than half");
         host(0.0, 1.0).silent(&RULE, "five packets in five seconds");
-        host(5.0, 8.0).edit("eth0", |nic| nic.up = false).silent(&RULE, "nobody uses it");
+        host(5.0, 8.0).edit("eth0", |nic| nic.up = false).silent(&RULE, "it is down");
         let idle = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 5.0);
         idle.dropped("eth0", 5.0).silent(&RULE, "frames of LLDP and spanning tree, all that arrives");
     }

@@ -40,7 +40,7 @@ pub(super) const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 /// The kernel's boot id, also if a container engine has mounted another file over it: LXC and systemd-nspawn do, with another id at
 /// each start of a container. ENOENT if only that can be read.
 pub(super) fn boot_id(root: &OwnedFd) -> Result<Vec<u8>, Errno> {
-    // A copy of the mount has nothing mounted on it. The kernel makes none in a user namespace that may not see below.
+    // A copy of the mount has nothing mounted on it. The kernel refuses it in a user namespace that may not see below.
     let copied = || {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let directory = open_tree(root, "proc/sys/kernel/random", flags).ok()?;

@@ -87,7 +87,7 @@ fn devices() -> Vec<Host> {
             |_, rates| (2..8).for_each(|cpu| receives(rates, cpu, 0.2)),
         ),
         Host::new("two CPUs full of what containers send", containers(1.2e5), &["one-core-hotspot"]),
-        Host::new("two CPUs full of packets of nobody", containers(3e4), &["packets-of-no-device"]).lacks(
+        Host::new("two CPUs full of unexplained packets", containers(3e4), &["packets-of-no-device"]).lacks(
             "packets-of-no-device",
             "containers send more",
             |_, rates| {
