@@ -207,9 +207,9 @@ impl From<ApplyError> for CommandError {
                 let state = state.display();
                 Some(format!("run `rxlab --state-dir {state} undo {id}` first, or use that journal"))
             }
-            ApplyError::Unreadable { subject: None, ref id, .. } => {
-                Some(format!("bring back what is missing, or give its values up: `rxlab undo --forget {id}`"))
-            }
+            ApplyError::Unreadable { subject: None, ref id, .. } => Some(format!(
+                "mend the file or bring it back, or give its values up: `rxlab undo --forget {id}`"
+            )),
             ApplyError::Unreadable { ref id, .. } => {
                 Some(format!("restore it by hand, then run `rxlab undo --forget {id}`"))
             }

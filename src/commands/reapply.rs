@@ -51,6 +51,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
             place::nothing_waits(&open).map(|()| open)
         };
         let open_now = open()?;
+        place::warn(&open_now.unreadable);
         let preview = |id: &str| of_one(global, id, &open_now, preview_reapply);
         let set = |id: &str| {
             let mut transaction = Transaction::resume(&store, id, Duration::ZERO)?;
@@ -60,12 +61,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         for id in chosen(&store, args, &open_now.transactions)? {
             match if args.dry_run { preview(&id) } else { set(&id) } {
                 Ok(values) => done.push(Done { id, values }),
-                Err(error) => {
-                    // Values set before it are still reported.
-                    ended = Err(error);
-                    break;
-                }
+                // The others are still set, and reported.
+                Err(error) => ended = ended.and(Err(error)),
             }
+        }
+        if args.id.is_none() && !open_now.unreadable.is_empty() {
+            ended = ended.and(Err(CommandError::silent(Kind::Changed)));
         }
     } else if let Some(id) = &args.id {
         store.find(id)?;

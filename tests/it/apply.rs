@@ -161,7 +161,7 @@ fn a_damaged_journal_is_passed_over() {
     let confirm = [&other[..], &["--confirm", "60s"]].concat();
     tree.rxlab(&confirm).exits(0);
     assert_eq!(tree.rxlab(&["confirm"]).said().0, 0, "a healthy change can be confirmed");
-    tree.rxlab(&["reapply"]).exits(0);
+    tree.rxlab(&["reapply"]).says_all(4, &["rps eth0/rx-1 = 1: holds", "line 2 is damaged"]);
     tree.rxlab(&["undo", "--forget", &damaged]).says(0, "is given up");
     tree.rxlab(&["undo"]).exits(0);
     assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));

@@ -285,24 +285,6 @@ fn a_countdown_says_how_the_change_has_ended() {
     assert_eq!(scene.mask(), "3");
 }
 
-/// Undo found another boot id than apply, as in a container whose engine mounts one of its own at each start. It once archived the
-/// transaction, and its values stayed.
-#[test]
-fn a_boot_id_that_was_mounted_over_is_none() {
-    let Some(scene) = Scene::new() else { return };
-    let id = tempfile::NamedTempFile::new().expect("a temporary file");
-    let with_id = |boot: &str, args: &[&str]| {
-        std::fs::write(id.path(), boot).expect("written");
-        let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id; exec \"$@\"";
-        let file = id.path().to_str().expect("text");
-        scene.under("unshare", &["--mount", "sh", "-ec", script, file], args).said()
-    };
-    with_id("11111111-2222-3333-4444-555555555555\n", &[&["apply"], &SET[..]].concat()).exits(0);
-    assert_eq!(scene.mask(), "3");
-    with_id("99999999-2222-3333-4444-555555555555\n", &["undo"]).exits(0);
-    assert_eq!(scene.mask(), "0");
-}
-
 /// What was typed before the question once confirmed the change, and so did a pasted text.
 #[test]
 fn only_a_typed_enter_confirms() {

@@ -17,8 +17,7 @@ use rustix::mount::MountAttrFlags;
 use thiserror::Error;
 
 use self::mounts::{
-    BOOT_ID, PROCFS, SYSFS, boot_id, is_group_file_system, is_kernels, is_mounted_read_only, is_on,
-    own_sysfs, path_of, sysfs,
+    PROCFS, SYSFS, is_group_file_system, is_kernels, is_mounted_read_only, is_on, own_sysfs, path_of, sysfs,
 };
 use self::pinned::PinnedHost;
 use super::action::act_on_answer;
@@ -269,9 +268,6 @@ impl LiveHost {
 
 impl Host for LiveHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        if path == BOOT_ID && self.kernel.is_some() {
-            return boot_id(&self.root).map_err(|errno| HostError::new(Operation::Read, path, errno));
-        }
         let path = if path == INTERRUPTS { self.interrupts() } else { path };
         self.with(path, |root, path| content(&open_file(root, path, OFlags::RDONLY)?))
             .map_err(|errno| HostError::new(Operation::Read, path, errno))

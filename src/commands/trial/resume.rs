@@ -73,7 +73,7 @@ pub(in crate::commands) fn reopen(
     host: &Identity,
 ) -> Result<(Machine, Ready)> {
     let machine = machine::open(global)?;
-    if host.boot_id.is_empty() || host.boot_id != machine.model.identity.boot_id {
+    if host.boot_id != machine.model.identity.boot_id {
         let message = format!("trial {id} belongs to another boot or another machine");
         return Err(
             CommandError::new(Kind::Changed, message).hint("its slots cannot be compared with new ones")

@@ -1,6 +1,7 @@
 //! Undo of open transactions, newest first: one that found, or reset, values of another goes first. How a value is
 //! restored is decided elsewhere.
 
+use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -83,9 +84,12 @@ pub fn undo(
         // One may have begun while the lock was free.
         let mut newer = store.open_besides(id, root, &identity.boot_id)?;
         newer.transactions.retain(|(other, _)| !known.contains(other));
-        newer.unreadable.retain(|file| !known.contains(&file.id));
-        if let Some(newer) = behind(id, history, &newer.transactions, &newer.unreadable) {
+        if let Some(newer) = covered_by(history, &newer.transactions) {
             return Err(UndoError::Covered { id: id.to_owned(), newer: newer.to_owned() });
+        }
+        newer.unreadable.retain(|file| file.is_after(id) && !known.contains(&file.id));
+        if let Some(Unreadable { path, why, .. }) = newer.unreadable.pop() {
+            return Err(JournalError::Io { verb: "read", path, error: io::Error::other(why) }.into());
         }
         undo_searching(transaction, own, options, &search)
     });

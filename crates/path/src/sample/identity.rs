@@ -15,7 +15,7 @@ pub struct Identity {
     pub hostname: String,
     /// `/proc/sys/kernel/osrelease`.
     pub kernel: String,
-    /// `/proc/sys/kernel/random/boot_id`; empty if the kernel's cannot be read.
+    /// `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
 }
 

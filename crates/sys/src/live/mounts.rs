@@ -4,12 +4,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::fs::{CWD, OFlags, StatVfsMountFlags, fstatvfs};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsmount, fsopen, open_tree,
-};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::files::{Opened, content, open, open_file, target};
+use crate::files::{open, target};
 
 /// File systems, as in include/uapi/linux/magic.h.
 pub(super) const PROCFS: u64 = 0x9fa0;
@@ -25,35 +23,11 @@ pub(super) fn sysfs(attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
 
 /// The same in place of what is mounted on `/sys`; `None` if that is refused.
 pub(super) fn own_sysfs() -> Option<OwnedFd> {
+    // A seccomp filter may end a process that tries it without the privilege.
+    let allowed = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
     // In a user namespace that has `/sys` read-only, the kernel allows no other one (`mnt_already_visible`).
     let mount = || sysfs(MountAttrFlags::empty()).or_else(|_| sysfs(MountAttrFlags::MOUNT_ATTR_RDONLY));
-    may_mount().then(|| mount().ok()).flatten()
-}
-
-/// A seccomp filter may end a process that mounts without the privilege.
-fn may_mount() -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
-}
-
-pub(super) const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
-
-/// The kernel's boot id, also if a container engine has mounted another file over it: LXC and systemd-nspawn do, with another id at
-/// each start of a container. ENOENT if only that can be read.
-pub(super) fn boot_id(root: &OwnedFd) -> Result<Vec<u8>, Errno> {
-    // A copy of the mount has nothing mounted on it. The kernel refuses it in a user namespace that may not see below.
-    let copied = || {
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let directory = open_tree(root, "proc/sys/kernel/random", flags).ok()?;
-        open_file(&directory, "boot_id", OFlags::RDONLY).ok()
-    };
-    let is_kernels = |opened: &Opened| file_system(&opened.file) == Ok(PROCFS);
-    match may_mount().then(copied).flatten().filter(is_kernels) {
-        Some(kernels) => content(&kernels),
-        None => {
-            let found = open_file(root, BOOT_ID, OFlags::RDONLY)?;
-            if is_kernels(&found) { content(&found) } else { Err(Errno::NOENT) }
-        }
-    }
+    allowed.then(|| mount().ok()).flatten()
 }
 
 /// The path of an open file from the top of its mount, as the kernel has it.
