@@ -314,13 +314,12 @@ fn napi_threads(host: &dyn Host, inventory: &Inventory) -> BTreeMap<u32, NapiThr
     let threads = inventory.napi_threads.known().into_iter().flatten();
     threads
         .filter_map(|pid| {
-            let stat = format!("proc/{pid}/stat");
-            let cpu = read::parsed(host, &stat, parse::last_cpu);
-            let named = read::parsed(host, &stat, parse::process_stat);
-            let is_cpumap = named.known().is_some_and(|stat| is_cpumap_thread(&stat.command));
+            let stat = host.read_text(&format!("proc/{pid}/stat")).ok()?;
+            let cpu = parse::last_cpu(&stat).ok()?;
+            let is_cpumap = parse::process_stat(&stat).is_ok_and(|stat| is_cpumap_thread(&stat.command));
             let allowed = read::parsed(host, &format!("proc/{pid}/status"), parse::allowed_cpus);
             let is_pinned = allowed.known().is_some_and(|cpus| cpus.len() == 1);
-            Some((*pid, NapiThread { ran_ns: ran_ns(host, *pid)?, cpu: *cpu.known()?, is_pinned, is_cpumap }))
+            Some((*pid, NapiThread { ran_ns: ran_ns(host, *pid)?, cpu, is_pinned, is_cpumap }))
         })
         .collect()
 }
