@@ -183,13 +183,16 @@ impl State {
         changed.filter_map(|(_, changes)| changes.last()).any(|change| change.by == pid)
     }
 
-    /// True if the interface has gone, and the last change of a value of the knob is by the process itself.
-    fn went_since(&self, touched: &Touched, (pid, _): (u32, u64)) -> bool {
-        let is_there =
-            |ids: SysfsIds| self.machine.devices.iter().any(|device| device.inode == ids.interface);
-        let changed = self.seen.changed.iter().filter(|(slot, _)| kernel::knob(**slot) == touched.knob);
-        touched.ids.is_some_and(|ids| !is_there(ids))
-            && changed.filter_map(|(_, changes)| changes.last()).any(|change| change.by == pid)
+    /// True if the interface was made again, and the last change of the value at its place is by the process itself.
+    fn went_since(&self, touched: &Touched, who: (u32, u64)) -> bool {
+        let devices = &self.machine.devices;
+        let has = |ids: SysfsIds| devices.iter().any(|device| device.inode == ids.interface);
+        let again = devices
+            .iter()
+            .find(|device| touched.target.nic().is_some_and(|name| name.as_str() == device.name));
+        let (Some(ids), Some(again)) = (touched.ids.filter(|ids| !has(*ids)), again) else { return false };
+        let ids = Some(SysfsIds { interface: again.inode, ..ids });
+        self.came_last(&Touched { ids, ..touched.clone() }, who)
     }
 
     /// Checks the outcomes of an undo of `id` by the process `who`.

@@ -103,7 +103,13 @@ pub(super) fn is_there(path: &Path) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::{begin, check, check_new, is_stream, write};
+    use super::{begin, check, check_new, is_stream, read, write};
+
+    #[test]
+    fn a_file_without_an_end_is_one_clear_line() {
+        let error = read("plan", Path::new("/dev/zero")).expect_err("endless").to_string();
+        assert_eq!(error, "cannot read the plan /dev/zero: it has more than 256 MiB");
+    }
 
     #[test]
     fn devices_and_descriptors_are_written_to() {

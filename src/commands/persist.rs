@@ -96,7 +96,7 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan> {
     let open = place::store(global).open(&root.to_string_lossy(), &model.identity.boot_id)?;
     // It may have set the same values since.
     if let Some(file) = open.unreadable.first() {
-        return Err(place::unreadable(file));
+        return Err(apply::ApplyError::from(file).into());
     }
     let (plan, left_out) = kept_plan(&open.transactions);
     for (id, why) in left_out {

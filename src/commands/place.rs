@@ -149,18 +149,12 @@ pub(super) fn archived_lines(archived: &[Archived]) -> Vec<String> {
 /// Returns an error if one of the open transactions waits for its confirmation.
 pub(super) fn nothing_waits(open: &Open) -> Result {
     if let Some(file) = open.unreadable.iter().find(|file| file.may_wait()) {
-        return Err(unreadable(file));
+        return Err(ApplyError::from(file).into());
     }
     match open.transactions.iter().find(|(_, history)| history.pending_deadline().is_some()) {
         Some((id, _)) => Err(ApplyError::Pending { id: id.clone() }.into()),
         None => Ok(()),
     }
-}
-
-/// The error for a transaction that cannot be read.
-pub(super) fn unreadable(file: &Unreadable) -> CommandError {
-    let why = format!("{} ({})", file.why, file.path.display());
-    ApplyError::Unreadable { subject: None, id: file.id.clone(), why }.into()
 }
 
 /// A journal error with a hint.

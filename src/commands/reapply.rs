@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Global, leftovers, machine, output, place, undo};
 use crate::error::{CommandError, Kind, Result};
-use rxlab_change::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
+use rxlab_change::apply::{ApplyError, Reapplied, Reapply, Transaction, in_words, preview_reapply};
 use rxlab_change::journal::{History, Open, Store};
 use rxlab_faces::report::text::{clean, paragraph};
 use rxlab_path::model::Model;
@@ -100,7 +100,7 @@ fn of_one(
     })?;
     // It may have set the same values since.
     if let Some(file) = open.unreadable.iter().find(|file| file.is_after(id)) {
-        return Err(place::unreadable(file));
+        return Err(ApplyError::from(file).into());
     }
     let history = &open.transactions[at].1;
     let Some(begin) = history.begin() else { return Ok(None) };

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{ChildStdin, Command, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
@@ -48,6 +48,15 @@ impl Scene {
 
     fn apply(&self, args: &[&str]) -> Output {
         self.rxlab(&[&["apply"], &SET[..], args].concat())
+    }
+
+    /// `apply --confirm` on a terminal, once the value is set, and what is typed there.
+    fn counting_down(&self, time: &str) -> (Running, ChildStdin) {
+        let apply = self.command(&[&["apply"], &SET[..], &["--confirm", time]].concat());
+        let mut terminal = Running::start(on_a_terminal(&apply).stdin(Stdio::piped()));
+        let stdin = terminal.stdin();
+        wait_for("the change", || self.mask() == "3");
+        (terminal, stdin)
     }
 
     fn mask(&self) -> String {
@@ -241,10 +250,7 @@ fn a_container_with_the_process_numbers_of_its_machine_waits_for_its_guard() {
 #[test]
 fn a_countdown_reverts_the_change_of_a_killed_guard() {
     let Some(scene) = Scene::new() else { return };
-    let mut terminal = on_a_terminal(&scene.command(&[&["apply"], &SET[..], &["--confirm", "3s"]].concat()));
-    let mut terminal = Running::start(terminal.stdin(Stdio::piped()));
-    let stdin = terminal.stdin();
-    wait_for("the change", || scene.mask() == "3");
+    let (terminal, stdin) = scene.counting_down("3s");
     end_guards(scene.state.path());
     let output = terminal.output();
     drop(stdin);
@@ -257,10 +263,7 @@ fn a_countdown_reverts_the_change_of_a_killed_guard() {
 #[test]
 fn a_countdown_ends_when_another_command_confirms() {
     let Some(scene) = Scene::new() else { return };
-    let mut terminal = on_a_terminal(&scene.command(&[&["apply"], &SET[..], &["--confirm", "60s"]].concat()));
-    let mut terminal = Running::start(terminal.stdin(Stdio::piped()));
-    let stdin = terminal.stdin();
-    wait_for("the change", || scene.mask() == "3");
+    let (terminal, stdin) = scene.counting_down("60s");
     wait_for("the transaction", || scene.rxlab(&["confirm"]).status.success());
     let text = one_line(&terminal.output().exits(0));
     drop(stdin);
@@ -272,10 +275,7 @@ fn a_countdown_ends_when_another_command_confirms() {
 #[test]
 fn a_countdown_says_how_the_change_has_ended() {
     let Some(scene) = Scene::new() else { return };
-    let mut terminal = on_a_terminal(&scene.command(&[&["apply"], &SET[..], &["--confirm", "60s"]].concat()));
-    let mut terminal = Running::start(terminal.stdin(Stdio::piped()));
-    let stdin = terminal.stdin();
-    wait_for("the change", || scene.mask() == "3");
+    let (terminal, stdin) = scene.counting_down("60s");
     let store = Store::new(Disk::new(scene.path("state")));
     let id = store.open_ids().expect("listed").remove(0);
     wait_for("the command", || scene.rxlab(&["undo", "--forget", &id]).status.success());

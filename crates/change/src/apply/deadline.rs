@@ -302,9 +302,9 @@ pub enum ConfirmError {
     Journal(#[from] JournalError),
     #[error("no change is waiting for confirmation")]
     NothingWaits,
-    /// It may be the one that waits.
-    #[error("transaction {id} cannot be read: {why}")]
-    Unreadable { id: String, why: String },
+    /// A file that may be the one that waits.
+    #[error("transaction {} cannot be read: {}", .0.id, .0.why)]
+    Unreadable(Unreadable),
     /// Its deadline passed while we waited for the lock.
     #[error("transaction {0} is no longer waiting for confirmation")]
     TooLate(String),
@@ -348,7 +348,7 @@ pub fn confirm_in_time(
     }
     let Some((id, _)) = waiting.pop() else {
         return Err(match unreadable.into_iter().find(Unreadable::may_wait) {
-            Some(Unreadable { id, why, .. }) => ConfirmError::Unreadable { id, why },
+            Some(file) => ConfirmError::Unreadable(file),
             None => ConfirmError::NothingWaits,
         });
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::journal::JournalError;
+use crate::journal::{JournalError, Unreadable};
 use crate::knob::{KNOBS, KnobError};
 use rxlab_base::error::Kind;
 use rxlab_base::units::IrqId;
@@ -139,6 +139,13 @@ fn similar_knobs(name: &str) -> String {
         format!("known: {}", all().collect::<Vec<_>>().join(", "))
     } else {
         format!("did you mean {}?", found.join(" or "))
+    }
+}
+
+impl From<&Unreadable> for ApplyError {
+    fn from(file: &Unreadable) -> Self {
+        let why = format!("{} ({})", file.why, file.path.display());
+        ApplyError::Unreadable { subject: None, id: file.id.clone(), why }
     }
 }
 

@@ -19,7 +19,7 @@ fn hierarchy(host: &dyn Host) -> Option<u32> {
     parse::hierarchy(&host.read_text("proc/cgroups").ok()?, "cpuset")
 }
 
-/// True on a kernel that can have the controller in version 2 only: since Linux 6.13, `/proc/cgroups` lists it with CONFIG_CPUSETS_V1
+/// True on a kernel that can have the controller in version 2 only: since Linux 6.12, `/proc/cgroups` lists it with CONFIG_CPUSETS_V1
 /// alone (`proc_cgroupstats_show` of kernel/cgroup/cgroup-v1.c).
 fn has_no_version_1(host: &dyn Host, mounts: &[Mount]) -> bool {
     let controllers = host.read_text("proc/cgroups");
@@ -85,7 +85,7 @@ mod tests {
     use rxlab_setting::Target;
     use rxlab_sys::RecordedHost;
 
-    /// Linux 6.13 and later without CONFIG_CPUSETS_V1: a group that had ended was once not known to be gone, so that its guard never
+    /// Linux 6.12 and later without CONFIG_CPUSETS_V1 (published: libcgroup/libcgroup#444): a group that had ended was once not known to be gone, so that its guard never
     /// ended, and no other change was possible.
     #[test]
     fn a_group_has_gone_on_a_kernel_without_version_1() {

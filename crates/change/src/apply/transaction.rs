@@ -119,8 +119,7 @@ impl Transaction {
         let Open { transactions, unreadable } = store.open(&root, &info.identity.boot_id)?;
         // Its deadline and values may be readable next time.
         if let Some(file) = unreadable.iter().find(|file| file.may_wait()) {
-            let why = format!("{} ({})", file.why, file.path.display());
-            return Err(ApplyError::Unreadable { subject: None, id: file.id.clone(), why });
+            return Err(file.into());
         }
         let waits = |history: &History| history.pending_deadline().is_some();
         let seen: Vec<String> = transactions.iter().map(|(id, _)| id.clone()).collect();
