@@ -98,11 +98,16 @@ impl Files {
         }
     }
 
+    /// One byte of a file is another, or, with an odd `part`, its end is lost: zeros from there on.
     pub(crate) fn damage(&mut self, which: u8, part: u8) {
         let at = usize::from(which) % self.open.len().max(1);
         let Some(file) = self.open.values_mut().nth(at).filter(|file| !file.bytes.is_empty()) else { return };
         let at = usize::from(part) * file.bytes.len() / 256;
-        file.bytes[at] ^= 1;
+        if part % 2 == 0 {
+            file.bytes[at] ^= 1;
+        } else {
+            file.bytes[at..].fill(0);
+        }
         file.damaged = true;
     }
 }

@@ -105,6 +105,9 @@ impl State {
     ) {
         let Some(history) = self.history(id) else { return };
         let mut touched = history.touched();
+        if self.is_of_another(&touched, target) {
+            return;
+        }
         touched.retain(|touched| {
             touched.knob == knob && (touched.target.lasting() == target.lasting() || touched.group.is_some())
         });
@@ -116,6 +119,18 @@ impl State {
         if !touched.iter().any(is_so) && !touched.is_empty() {
             self.violate(format!("7: {id} says of {knob} {target}: {claim:?}"));
         }
+    }
+
+    /// True if a target is of an interface that the transaction has not written to, such as one whose value others set during
+    /// a trial, before it came to that.
+    fn is_of_another(&self, touched: &[Touched], target: &Target) -> bool {
+        let Some(nic) = target.nic() else { return false };
+        let device = self.machine.devices.iter().find(|device| device.name == nic.as_str());
+        let is_it = |touched: &Touched| {
+            touched.target.nic() == Some(nic)
+                || touched.ids.is_none_or(|ids| device.is_none_or(|device| device.inode == ids.interface))
+        };
+        !touched.iter().any(is_it)
     }
 
     fn fits(&self, touched: &Touched, who: (u32, u64), claim: &Claim<'_>) -> bool {

@@ -182,6 +182,9 @@ impl From<JournalError> for CommandError {
             }
             JournalError::Unknown { .. } => "see `rxlab status`",
             _ if kind == Kind::Denied && !geteuid().is_root() => "changing values needs root",
+            JournalError::Io { verb: "read" | "list", .. } => {
+                "what it holds stays as it is; run the command again once it can be read"
+            }
             JournalError::Io { .. } | JournalError::Lock(LockError::Io { .. }) => {
                 "--state-dir DIR or RXLAB_STATE_DIR puts the journal elsewhere"
             }
@@ -201,12 +204,7 @@ impl From<ApplyError> for CommandError {
                 let state = state.display();
                 Some(format!("run `rxlab --state-dir {state} undo {id}` first, or use that journal"))
             }
-            ApplyError::Unreadable { subject: None, ref id, .. } => Some(format!(
-                "mend the file or bring it back, or give its values up: `rxlab undo --forget {id}`"
-            )),
-            ApplyError::Unreadable { ref id, .. } => {
-                Some(format!("restore it by hand, then run `rxlab undo --forget {id}`"))
-            }
+            ApplyError::Unreadable { ref remedy, .. } => Some(remedy.clone()),
             ApplyError::View(OtherView::Namespace(_)) => Some(machine::privilege("a sysfs of its own")),
             ApplyError::OtherHost { .. } | ApplyError::OtherDevice { .. } => {
                 Some("make a plan on this machine: `rxlab plan`".to_owned())
@@ -217,17 +215,13 @@ impl From<ApplyError> for CommandError {
     }
 }
 
-/// Reports unreadable files on standard error: their values are neither shown nor reverted.
+/// Reports unreadable files on standard error: what is in them is neither shown nor reverted.
 pub(super) fn warn(unreadable: &[Unreadable]) {
-    for Unreadable { id, path, why, readable } in unreadable {
+    for file in unreadable {
+        let Unreadable { id, path, why, .. } = file;
         let path = path.display();
         // If even standard error is closed, nothing can be reported.
         let _ = writeln!(output::stderr(), "rxlab: skipped transaction {id}: {why} ({path})");
-        let hint = if readable.is_some() {
-            format!("restore the values of its `before` fields by hand, then run `rxlab undo --forget {id}`")
-        } else {
-            format!("bring back what is missing, or give its values up: `rxlab undo --forget {id}`")
-        };
-        let _ = writeln!(output::stderr(), "  hint: {hint}");
+        let _ = writeln!(output::stderr(), "  hint: {}", file.remedy());
     }
 }

@@ -28,11 +28,14 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Outcome for one transaction. No values: it is unfinished and was left alone.
+/// Outcome for one transaction. No values: it was left alone.
 #[derive(Serialize)]
 struct Done {
     id: String,
     values: Option<Vec<Reapplied>>,
+    /// Reason why it was left alone, unless it is unfinished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result {
@@ -58,11 +61,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
             // Under the lock no process starts a transaction: the open ones stay the same.
             of_one(global, id, &open()?, |_, newer, host, model| transaction.reapply(newer, host, model))
         };
-        for id in chosen(&store, args, &open_now.transactions)? {
+        for id in chosen(&store, args, &open_now)? {
             match if args.dry_run { preview(&id) } else { set(&id) } {
-                Ok(values) => done.push(Done { id, values }),
+                Ok(values) => done.push(Done { id, values, error: None }),
                 // The others are still set, and reported.
-                Err(error) => ended = ended.and(Err(error)),
+                Err(error) => {
+                    done.push(Done { id, values: None, error: Some(error.message.clone()) });
+                    ended = ended.and(Err(error));
+                }
             }
         }
         if args.id.is_none() && !open_now.unreadable.is_empty() {
@@ -71,20 +77,24 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     } else if let Some(id) = &args.id {
         store.find(id)?;
     }
-    let printed = if ended.is_ok() || !done.is_empty() { report(global, &done) } else { Ok(()) };
+    let printed = report(global, &done);
     CommandError::after_output(ended.and_then(|()| exit(&done)), printed)
 }
 
 /// Returns the transactions to check, oldest first: later ones may depend on earlier ones.
-fn chosen(store: &Store, args: &Args, open: &[(String, History)]) -> Result<Vec<String>> {
-    let Some(text) = &args.id else { return Ok(open.iter().map(|(id, _)| id.clone()).collect()) };
+fn chosen(store: &Store, args: &Args, open: &Open) -> Result<Vec<String>> {
+    let ids = open.transactions.iter().map(|(id, _)| id);
+    let Some(text) = &args.id else { return Ok(ids.cloned().collect()) };
     let id = store.find(text)?;
     // Damage of the transaction asked for is an error of its own.
     store.load(&id)?;
-    if open.iter().any(|(open, _)| *open == id) {
+    if ids.into_iter().any(|open| *open == id) {
         return Ok(vec![id]);
     }
-    Err(undo::of_another_root(&id))
+    match open.unreadable.iter().find(|file| file.id == id) {
+        Some(file) => Err(ApplyError::from(file).into()),
+        None => Err(undo::of_another_root(&id)),
+    }
 }
 
 /// Calls `act` with the transaction, those after it, and the current state of its machine.
@@ -116,10 +126,13 @@ fn report(global: &Global, done: &[Done]) -> Result {
     if done.is_empty() {
         writeln!(out, "nothing is applied")?;
     }
-    for Done { id, values } in done {
+    for Done { id, values, error } in done {
         writeln!(out, "transaction {}:", clean(id))?;
         let Some(values) = values else {
-            writeln!(out, "  left alone because it is unfinished; `rxlab undo` reverts it")?;
+            match error {
+                Some(error) => write!(out, "{}", paragraph("  left alone: ", &clean(error)))?,
+                None => writeln!(out, "  left alone because it is unfinished; `rxlab undo` reverts it")?,
+            }
             continue;
         };
         if values.is_empty() {

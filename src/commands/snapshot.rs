@@ -12,7 +12,7 @@ use super::{Global, files, look, output, place, progress};
 use crate::error::{CommandError, Result};
 use rxlab_base::units::parse_duration;
 use rxlab_change::apply::status;
-use rxlab_change::journal::{Disk, Folder, History, Storage};
+use rxlab_change::journal::{Disk, Folder, History, Open, Storage};
 use rxlab_record::snapshot::Snapshot;
 use rxlab_sys::{Host, Namespace};
 
@@ -94,13 +94,16 @@ impl SnapshotFile {
     }
 }
 
-/// Returns the open transactions of the selected network namespace, raw and parsed. An unreadable journal
-/// is left out with a notice: the rest is still useful.
+/// Returns the open transactions of the selected network namespace, raw and parsed. What cannot be read is left out with a
+/// notice: the rest is still useful.
 fn open_transactions(global: &Global, machine: &Machine) -> Result<BTreeMap<String, (Vec<u8>, History)>> {
     let root = place::root(global)?.to_string_lossy().into_owned();
     let boot_id = &machine.model.identity.boot_id;
-    let open = match place::store(global).open_of(&root, boot_id) {
-        Ok(open) => open,
+    let open = match place::store(global).open(&root, boot_id) {
+        Ok(Open { transactions, unreadable }) => {
+            place::warn(&unreadable);
+            transactions
+        }
         Err(error) => {
             // The rest is useful whether or not standard error accepts this.
             let _ = writeln!(output::stderr(), "rxlab: the journal is not in the snapshot: {error}");

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::{
-    self, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which,
+    self, ApplyError, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting,
+    Which,
 };
 use rxlab_change::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
 use rxlab_faces::report::printed::UndoReport;
@@ -119,6 +120,7 @@ impl From<UndoError> for CommandError {
         let hint = match error {
             UndoError::Journal(error) => return error.into(),
             UndoError::OtherRoot(_) => None,
+            UndoError::Unreadable(file) => return ApplyError::from(&file).into(),
             UndoError::Lost { ref id, .. } => {
                 Some(format!("if it is gone for good, `rxlab undo --forget {id}` gives its values up"))
             }
@@ -270,7 +272,8 @@ fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {
         let mut outcomes = undone.iter().flat_map(|undo| &undo.outcomes);
-        let has_all = waiting.is_empty() && all.unreadable.is_empty();
+        let is_understood = !matches!(error, JournalError::LaterVersion { .. });
+        let has_all = is_understood && waiting.is_empty() && all.unreadable.is_empty();
         let is_back = has_all && outcomes.all(|outcome| !outcome.trouble);
         let values = if is_back { "the values are back, but" } else { "not all values are back, and" };
         return Err(CommandError::failed(format!("{values} {error}")));

@@ -177,6 +177,27 @@ fn a_journal_that_cannot_grow_does_not_stop_undo_and_guard() {
     wait_for("the guard", || scene.mask() == "0");
 }
 
+/// The guard once believed a file that had lost its end: "was reverted", and the change stayed.
+#[test]
+fn a_guard_waits_for_the_lost_end_of_its_journal() {
+    let Some(scene) = Scene::new() else { return };
+    scene.apply(&["--confirm", "4s"]).exits(0);
+    // Until it has read all of it: it looks every 0.2 s.
+    std::thread::sleep(Duration::from_secs(1));
+    let store = Store::new(Disk::new(scene.path("state")));
+    let file = store.path(&store.open_ids().expect("listed")[0]);
+    let whole = std::fs::read(&file).expect("readable");
+    let first_line = whole.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+    for lost in [&whole[..first_line], b"", &vec![0; whole.len()]] {
+        std::fs::write(&file, lost).expect("written");
+        std::thread::sleep(Duration::from_millis(1500));
+        assert_eq!((guards(scene.state.path()).len(), scene.mask()), (1, "3".to_owned()));
+    }
+    std::fs::write(&file, &whole).expect("written");
+    wait_for("the guard", || scene.mask() == "0");
+    wait_for("its end", || guards(scene.state.path()).is_empty());
+}
+
 /// A limit of open files that is lowered while the guard waits once kept the change for as long as it lasted.
 #[test]
 fn a_guard_without_descriptors_reverts_the_change() {
@@ -389,7 +410,7 @@ fn a_late_confirmation_is_refused_unless_asked_for() {
         if scene.mask() == "0" {
             scene.apply(&["--confirm", "1s"]).exits(0);
             kill_process(guards(scene.state.path())[0], Signal::KILL).expect("killed");
-            std::thread::sleep(Duration::from_millis(1200));
+            std::thread::sleep(Duration::from_millis(1500));
         }
         let text = one_line(&scene.rxlab(confirm).exits(code));
         assert_eq!(code == 4, text.contains("s ago, and it has not been reverted"), "{text}");

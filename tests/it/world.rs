@@ -218,4 +218,12 @@ replays! {
     /// `threaded = off`, which kernel and driver may give as well, was set by another program while a driver refused other queues: the
     /// simulation took it for one that undo can tell from theirs.
     default_that_another_program_has_set_while_queues_are_refused: r#"{"custom":[[{"Rss":0},1],[{"Threaded":0},1]],"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":2,"netns":0}},"events":[{"of":"Any","at":157,"act":{"Write":[{"Threaded":0},"Fresh"]}}]}"#;
+    /// Another interface of the same trial was changed by another program, before the trial came to it: the simulation compared that
+    /// with the value of the first.
+    value_that_a_trial_found_changed: r#"{"first":{"Trial":{"set":[[{"Gro":2},0],[{"Gro":3},1]],"keep":false}},"events":[{"of":"Any","at":398,"act":{"Write":[{"Gro":3},{"Other":1}]}}]}"#;
+    /// The value for all queues was back although its undo was not in the journal, and others made the queues again: undo gave one what
+    /// the value for all had been, and left it there.
+    original_of_a_queue_that_only_the_value_for_all_gave: r#"{"first":{"Apply":{"set":[[{"QueueDefer":[0,0]},1],[{"Defer":0},0]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Mount":false}},{"of":"Write","at":4,"act":{"Channels":[0,1]}}]}"#;
+    /// An interface that was moved to and fro between namespaces during the search was considered gone.
+    interface_that_moves_to_and_fro: r#"{"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":264,"act":{"Netns":[0,0]}},{"of":"Any","at":323,"act":{"Netns":[0,2]}},{"of":"Any","at":195,"act":{"Netns":[0,1]}}]}"#;
 }

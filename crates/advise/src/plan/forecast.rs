@@ -24,6 +24,9 @@ use rxlab_setting::{Plan, PlannedSetting, Setting, Target, interrupts, set_of};
 
 /// The prediction for `plan`, or why there is none.
 pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction, String> {
+    if let Some(why) = unpredictable(model, rates, plan) {
+        return Err(why);
+    }
     let asked = Asked::new(model, rates, plan);
     let nics = || model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
     let traffic = nics().filter(|nic| asked.is_about(nic)).filter_map(|nic| rates.nic(&nic.name));
@@ -45,31 +48,32 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
     })
 }
 
-/// Adds the prediction, or a note why there is none if the plan hands on the packets of a queue that may have a single large
-/// flow, which no mask splits, or moves one of several queues whose shares of their packets are not known.
+/// Adds the prediction, or a note why the plan is unpredictable.
 pub(super) fn add_forecast(model: &Model, rates: &Rates, plan: &mut Plan) {
+    plan.prediction = forecast(model, rates, plan).ok();
+    let note = unpredictable(model, rates, plan).map(|why| format!("no prediction: {why}"));
+    plan.notes.extend(note.filter(|note| !plan.notes.contains(note)));
+}
+
+/// The reason if a plan hands on the packets of a queue that may have a single large flow, which no mask splits, or moves one of
+/// several queues whose shares of their packets are not known.
+fn unpredictable(model: &Model, rates: &Rates, plan: &Plan) -> Option<String> {
     let of = |knobs: &'static [&str]| {
         let settings = plan.settings.iter().filter(move |planned| knobs.contains(&planned.set.knob.as_str()));
         settings.filter_map(|planned| model.nic(planned.set.target.nic()?))
     };
     let flow = of(&["rps", "rfs"]).find_map(|nic| {
         let queue = nic.rx.iter().find(|queue| is_alone_on_its_device(rates, nic, queue))?;
-        Some(format!("no prediction: {}, which stays on one CPU", maybe_one_flow(nic, queue)))
+        Some(format!("{}, which stays on one CPU", maybe_one_flow(nic, queue)))
     });
     let is_unsure = |nic: &&Nic| {
         nic.rx.iter().any(|queue| rarely_interrupts(nic, queue, rates) && !is_quiet(nic, queue, rates))
     };
     let unsure = || {
         let name = &of(&["irq_affinity"]).find(is_unsure)?.name;
-        Some(format!(
-            "no prediction: {name} counts no packets by queue, and its interrupts differ too much for equal parts"
-        ))
+        Some(format!("{name} counts no packets by queue, and its interrupts differ too much for equal parts"))
     };
-    match flow.or_else(unsure) {
-        Some(note) if plan.notes.contains(&note) => {}
-        Some(note) => plan.notes.push(note),
-        None => plan.prediction = forecast(model, rates, plan).ok(),
-    }
+    flow.or_else(unsure)
 }
 
 /// The prediction with what is known of a sender whose packets are handed over: its other work grows with them.

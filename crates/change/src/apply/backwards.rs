@@ -1,7 +1,6 @@
 //! Undo of open transactions, newest first: one that found, or reset, values of another goes first. How a value is
 //! restored is decided elsewhere.
 
-use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -36,6 +35,9 @@ pub enum UndoError {
     Lost { id: String, hidden: Hidden },
     #[error("transaction {0} belongs to another root")]
     OtherRoot(String),
+    /// A newer one, which may have changed the same values.
+    #[error("transaction {} cannot be read: {}", .0.id, .0.why)]
+    Unreadable(Unreadable),
     #[error("transaction {newer} changed the same values after {id}")]
     Covered {
         /// The transaction asked for.
@@ -88,8 +90,8 @@ pub fn undo(
             return Err(UndoError::Covered { id: id.to_owned(), newer: newer.to_owned() });
         }
         newer.unreadable.retain(|file| file.is_after(id) && !known.contains(&file.id));
-        if let Some(Unreadable { path, why, .. }) = newer.unreadable.pop() {
-            return Err(JournalError::Io { verb: "read", path, error: io::Error::other(why) }.into());
+        if let Some(file) = newer.unreadable.pop() {
+            return Err(UndoError::Unreadable(file));
         }
         undo_searching(transaction, own, options, &search)
     });
@@ -139,14 +141,21 @@ fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoErr
     let Open { mut transactions, mut unreadable } = open;
     let text = match which {
         Which::All => return Ok((transactions, unreadable)),
-        Which::Last => return Ok((transactions.pop().into_iter().collect(), unreadable)),
+        Which::Last => {
+            let last = transactions.pop();
+            unreadable.retain(|file| last.as_ref().is_none_or(|(id, _)| file.is_after(id)));
+            return Ok((last.into_iter().collect(), unreadable));
+        }
         Which::Id(text) => text,
     };
     let id = store.find(text)?;
     let Some(at) = transactions.iter().position(|(open, _)| *open == id) else {
         // Damage of the transaction asked for is an error of its own.
         store.load(&id)?;
-        return Err(UndoError::OtherRoot(id));
+        return match unreadable.into_iter().find(|file| file.id == id) {
+            Some(file) => Err(UndoError::Unreadable(file)),
+            None => Err(UndoError::OtherRoot(id)),
+        };
     };
     unreadable.retain(|file| file.is_after(&id));
     let newer = transactions.split_off(at + 1);
@@ -318,7 +327,7 @@ mod tests {
     use super::{Backwards, Undo, UndoError, Waiting, Which, covered_by, rehearse_undo, undo};
     use crate::apply::UndoOptions;
     use crate::apply::testbed::{RPS, flaky, set};
-    use crate::journal::{Begin, History, Intent, Record, Store};
+    use crate::journal::{Begin, Disk, History, Intent, Record, Storage, Store};
     use crate::knob::testbed::model;
     use rxlab_sys::{Cause, Fault, Host, RecordedHost};
 
@@ -406,8 +415,28 @@ mod tests {
             assert_eq!(done.waiting, [Waiting { id: older.clone(), behind: newer.clone() }], "{which:?}");
             assert_eq!((done.undone.len(), host.read_text(RPS)), (0, live.clone()));
         }
+        let rehearse =
+            |which| rehearse_undo(&store, &host, ("/", &model().identity), which, UndoOptions::default());
+        let rehearsed = rehearse(Which::All).expect("tried");
+        assert_eq!((rehearsed.unreadable.len(), rehearsed.done.waiting.len()), (1, 1));
         allow(0o600);
         assert!(undo_all(&store, &host).undone.iter().all(Undo::is_clean));
         assert_eq!(host.read_text(RPS).as_deref(), Ok("3"));
+    }
+
+    /// What a later version wrote may name the same value: the older transaction was closed over it.
+    #[test]
+    fn an_older_transaction_waits_for_one_with_records_of_a_later_version() {
+        let (state, store) = Store::scratch();
+        let host = machine("3\n");
+        let older = set(&store, &host, &["rps eth0/rx-0 = 4"]);
+        let newer = set(&store, &host, &["rps veth0/rx-0 = 5"]);
+        let json = r#"{"record":"intent","seq":2,"knob":"rps","target":{"port":7},"before":"4","after":"5"}"#;
+        let line = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
+        Disk::new(state.path()).append(&newer, line.as_bytes()).expect("appended");
+        let done = undo_all(&store, &host);
+        assert_eq!(done.waiting, [Waiting { id: older, behind: newer }]);
+        assert_eq!(host.read_text(OTHER).as_deref(), Ok("0"), "what is understood of the newer one");
+        assert!(!done.undone[0].closed);
     }
 }

@@ -131,13 +131,13 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     let mut known = history.clone();
     let lapse = loop {
         let is_fresh = match store.load(id) {
-            Ok(Some(history)) => {
+            Ok(Some(history)) if history.continues(&known) => {
                 known = history;
                 true
             }
             Ok(None) if store.is_archived(id) => return,
-            // Temporarily unreadable. The last known state still holds.
-            Ok(None) | Err(_) => false,
+            // Temporarily unreadable, or without its end. The last known state still holds.
+            Ok(_) | Err(_) => false,
         };
         let Some(deadline) = known.pending_deadline() else { return };
         // The last known state says nothing about the applying process.
@@ -156,7 +156,7 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     let mut held: Option<(ProcessId, u64)> = None;
     loop {
         post.lift_limits();
-        let attempt = put_back(store, id, lapse, post);
+        let attempt = put_back(store, (id, &known), lapse, post);
         let now = post.now();
         match attempt {
             Attempt::Over => return,
@@ -215,7 +215,7 @@ enum Attempt {
     Failed,
 }
 
-fn put_back(store: &Store, id: &str, lapse: Lapse, post: &dyn Watchpost) -> Attempt {
+fn put_back(store: &Store, (id, known): (&str, &History), lapse: Lapse, post: &dyn Watchpost) -> Attempt {
     let transaction = match Transaction::resume(store, id, Duration::ZERO) {
         Ok(transaction) => transaction,
         Err(JournalError::Lock(LockError::Held { path, holder })) => return Attempt::Locked(path, holder),
@@ -224,6 +224,9 @@ fn put_back(store: &Store, id: &str, lapse: Lapse, post: &dyn Watchpost) -> Atte
         Err(_) => return Attempt::Failed,
     };
     let history = transaction.journal().history();
+    if !history.continues(known) {
+        return Attempt::Failed;
+    }
     if history.pending_deadline().is_none() {
         return Attempt::Over;
     }

@@ -176,6 +176,18 @@ impl Dependents<'_> {
         self.at(live, is_new).unwrap_or(false)
     }
 
+    /// True for a value that a write gave each queue, unless it is the one that was there first.
+    fn is_given(self, live: &Displaced) -> bool {
+        let is_given = |knob: &dyn Knob, _: Site<'_>| {
+            let mut values = self.effect.values.iter();
+            let is_original = values.next().is_none_or(|original| knob.same(original, &live.value));
+            is_replaced(knob, self.effect)
+                && !is_original
+                && values.any(|given| knob.same(given, &live.value))
+        };
+        self.at(live, is_given).unwrap_or(false)
+    }
+
     /// Values that writing a target again may reset: those `there` now, and those of queues that an `earlier` write of
     /// the transaction removed and this one may bring back. After an interrupted write the current values are
     /// driver leftovers unless others must have set them, and those from before it count; after an undo that did not end, so do
@@ -199,12 +211,26 @@ impl Dependents<'_> {
 
     /// Those of `values` whose current value is that of a new queue, or of a new thread that was given only a part of its value.
     pub(super) fn reset_to_new(self, values: &[Displaced]) -> Result<Vec<Displaced>, KnobError> {
+        self.lost(values, |was, live| self.is_new(live) || is_half_set(&was.value, live))
+    }
+
+    /// Those, and those that a write gave another value than the original.
+    pub(super) fn reset_or_given(self, values: &[Displaced]) -> Result<Vec<Displaced>, KnobError> {
+        self.lost(values, |was, live| {
+            self.is_new(live) || is_half_set(&was.value, live) || self.is_given(live)
+        })
+    }
+
+    fn lost(
+        self,
+        values: &[Displaced],
+        is_lost: impl Fn(&Displaced, &Displaced) -> bool,
+    ) -> Result<Vec<Displaced>, KnobError> {
         let live = now(self.host, self.model, self.nic, values)?;
-        let is_reset = |was: &&Displaced| {
-            let live = live.iter().find(|live| is_same(was, live));
-            live.is_some_and(|live| self.is_new(live) || is_half_set(&was.value, live))
+        let is_lost = |was: &&Displaced| {
+            live.iter().find(|live| is_same(was, live)).is_some_and(|live| is_lost(was, live))
         };
-        Ok(values.iter().filter(is_reset).cloned().collect())
+        Ok(values.iter().filter(is_lost).cloned().collect())
     }
 }
 

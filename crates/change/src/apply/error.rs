@@ -105,6 +105,8 @@ pub enum ApplyError {
         id: String,
         /// Reason why it cannot be read.
         why: String,
+        /// What to do about it.
+        remedy: String,
     },
     /// Transactions are open in another journal of this machine: undo of one would take the values of the
     /// other for foreign ones.
@@ -145,7 +147,7 @@ fn similar_knobs(name: &str) -> String {
 impl From<&Unreadable> for ApplyError {
     fn from(file: &Unreadable) -> Self {
         let why = format!("{} ({})", file.why, file.path.display());
-        ApplyError::Unreadable { subject: None, id: file.id.clone(), why }
+        ApplyError::Unreadable { subject: None, id: file.id.clone(), why, remedy: file.remedy() }
     }
 }
 

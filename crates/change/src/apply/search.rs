@@ -115,11 +115,11 @@ fn in_all<T>(
     host: &dyn Host,
     mut visit: impl FnMut(&Namespace) -> Result<Option<T>, Failure>,
 ) -> Result<Option<T>, Hidden> {
-    // A device that moves during the search, from an unsearched namespace to a searched one, is missed:
-    // search again in reverse order.
+    // A device that moves during the search, from an unsearched namespace to a searched one, is missed: search again in
+    // reverse order, and once more for one that was moved back meanwhile.
     let (forth, back) = (host.namespaces(), host.namespaces());
     let mut hidden = forth.hidden.or(back.hidden);
-    let mut all: Vec<Namespace> = forth.seen.into_iter().chain(back.seen.into_iter().rev()).collect();
+    let mut all = [forth.seen, back.seen.iter().rev().cloned().collect(), back.seen].concat();
     for _ in 0..ROUNDS {
         let mut ended = Vec::new();
         for namespace in all {

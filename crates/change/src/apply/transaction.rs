@@ -180,7 +180,7 @@ impl Transaction {
                     let _ = journal.close();
                 }
                 let id = hidden?.unwrap_or_default();
-                Err(ApplyError::Unreadable { subject: None, id, why })
+                Err(ApplyError::Unreadable { subject: None, id, why, remedy: "try again".to_owned() })
             }
         }
     }
@@ -266,12 +266,13 @@ impl Transaction {
         if !self.can_find(host, model, target, &object) || is_another(host, target, object.device.as_ref()) {
             return Err(ApplyError::another_interface(&setting.knob, target));
         }
-        if let Some(Unreadable { id, why, .. }) = self.unreadable.iter().find(|file| {
+        if let Some(file) = self.unreadable.iter().find(|file| {
             let touched = file.readable.iter().flat_map(History::touched);
             touched.into_iter().any(|t| t.is_of(knob.name(), target, &object))
         }) {
             let subject = Some(format!("{} {target}", setting.knob));
-            return Err(ApplyError::Unreadable { subject, id: id.clone(), why: why.clone() });
+            let (id, why, remedy) = (file.id.clone(), file.why.clone(), file.remedy());
+            return Err(ApplyError::Unreadable { subject, id, why, remedy });
         }
         let mut displaced = displaced::displaced(host, model, knob, target)?;
         let has_dependents = !knob.discards().is_empty() || !knob.replaces().is_empty();

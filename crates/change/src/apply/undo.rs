@@ -477,8 +477,8 @@ fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
 /// - After an interrupted write of ours, the current values are driver leftovers unless only others can have set them,
 ///   and those from before it count.
 /// - While the value is ours, the current values are what others want, and are recorded before being reset.
-/// - If the original is restored and nothing was recorded, values of new queues were reset; others may be
-///   deliberate and stay.
+/// - If the original is restored and nothing was recorded, values of new queues were reset, and those that equal what
+///   our write gave each queue are its leftovers; others may be deliberate and stay.
 ///
 /// `None` if another interface took the name while its values were read. An error if one of them cannot be read: it would be lost.
 fn displaced_values(
@@ -500,7 +500,7 @@ fn displaced_values(
         return Ok(Some(touched.displaced.clone()));
     }
     if is_original {
-        let values = dependents.reset_to_new(&touched.displaced)?;
+        let values = dependents.reset_or_given(&touched.displaced)?;
         return Ok(is_still_it().then_some(values));
     }
     let mut held = displaced::now(host, model, nic, &touched.displaced)?;

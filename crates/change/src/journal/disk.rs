@@ -197,8 +197,9 @@ fn trusted(directory: &Path) -> Result<(), LockError> {
 impl Storage for Disk {
     fn list(&self, folder: Folder) -> io::Result<Vec<String>> {
         let paths = paths(&self.folder(folder))?;
-        let names = paths.iter().filter_map(|path| path.file_name()?.to_str()?.strip_suffix(SUFFIX));
-        let mut ids: Vec<String> = names.map(str::to_owned).collect();
+        // Others' files are none of ours.
+        let has_counter = |id: &String| id.split('-').next().is_some_and(|text| text.parse::<u64>().is_ok());
+        let mut ids: Vec<String> = paths.iter().filter_map(|path| id_of(path)).filter(has_counter).collect();
         ids.sort();
         Ok(ids)
     }

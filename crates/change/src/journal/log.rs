@@ -177,7 +177,7 @@ impl Journal {
     /// Archives the file. Must be called only when nothing is left to undo. A file with records of a later
     /// version stays open and is an error: they may describe something to undo.
     pub fn close(&mut self) -> Result<(), JournalError> {
-        if self.history.records.contains(&Record::Unknown) {
+        if self.history.has_unknown() {
             let path = self.storage.path(Folder::Open, &self.id);
             return Err(JournalError::LaterVersion { path });
         }

@@ -11,6 +11,8 @@ use super::storage::{Folder, Lock, LockError, Storage};
 #[derive(Debug, Default)]
 pub struct Memory {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
+    // Errors of files that cannot be read.
+    unreadable: BTreeMap<String, io::Error>,
     // Paths of the copied files.
     paths: BTreeMap<String, PathBuf>,
     // Transactions whose files were not there.
@@ -28,6 +30,12 @@ impl Memory {
         self.files.get_mut().expect("no writer panicked").insert(id, bytes);
     }
 
+    /// Adds the file `path`, which cannot be read.
+    pub(super) fn add_unreadable(&mut self, id: String, path: PathBuf, error: io::Error) {
+        self.unreadable.insert(id.clone(), error);
+        self.add(id, path, Vec::new());
+    }
+
     fn with<T>(&self, id: &str, act: impl FnOnce(&mut Vec<u8>) -> T) -> io::Result<T> {
         let mut files = self.files.lock().expect("no writer panicked");
         files.get_mut(id).map(act).ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -40,8 +48,11 @@ impl Storage for Memory {
         Ok(if folder == Folder::Open { files.keys().cloned().collect() } else { Vec::new() })
     }
 
-    fn read(&self, _: Folder, id: &str) -> io::Result<Vec<u8>> {
-        self.with(id, |bytes| bytes.clone())
+    fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>> {
+        match self.unreadable.get(id) {
+            Some(error) if folder == Folder::Open => Err(io::Error::new(error.kind(), error.to_string())),
+            _ => self.with(id, |bytes| bytes.clone()),
+        }
     }
 
     fn create(&self, id: &str) -> io::Result<()> {

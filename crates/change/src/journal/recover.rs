@@ -127,7 +127,7 @@ impl Touched {
 
 impl History {
     /// Parses a file. A last line without a line feed was torn by a crash and is ignored: nothing relied
-    /// on it.
+    /// on it. What a process wrote of it before it was killed is text: other bytes are damage.
     pub fn parse(bytes: &[u8]) -> Result<Self, Damage> {
         let mut history = Self::default();
         let mut damaged = None;
@@ -140,7 +140,8 @@ impl History {
                     // Only the line feed is wrong, replaced by another byte: no crash does that.
                     let flipped =
                         rest.split_last().is_some_and(|(_, line)| Record::from_line(line).is_some());
-                    damaged = damaged.or(flipped.then_some(number + 1));
+                    let is_damaged = flipped || rest.iter().any(u8::is_ascii_control);
+                    damaged = damaged.or(is_damaged.then_some(number + 1));
                     break;
                 }
             };
@@ -189,6 +190,16 @@ impl History {
     /// True for the schema of this version. Single records may be of a kind that a later version added.
     pub(super) fn is_readable(&self) -> bool {
         self.begin().is_some_and(|begin| begin.schema == Begin::SCHEMA)
+    }
+
+    /// True if a later version wrote records that are not understood here: any value may be in them.
+    pub(super) fn has_unknown(&self) -> bool {
+        self.records.contains(&Record::Unknown)
+    }
+
+    /// True if it begins as `earlier` did: a file only grows.
+    pub(crate) fn continues(&self, earlier: &Self) -> bool {
+        self.records.starts_with(&earlier.records)
     }
 
     /// True if nothing is left to undo.

@@ -97,7 +97,7 @@ pub enum Archived {
 pub struct Open {
     /// Those that can be undone, oldest first.
     pub transactions: Vec<(String, History)>,
-    /// Files that cannot be read completely, oldest first. Their contents must be undone by hand.
+    /// Files that cannot be read completely, oldest first. One with single records of a later version is among both.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -111,7 +111,19 @@ pub struct Unreadable {
     pub readable: Option<History>,
 }
 
+const LATER: &str = "a later version of rxlab wrote to it";
+
 impl Unreadable {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        let forget = format!("`rxlab undo --forget {}`", self.id);
+        match self.readable {
+            Some(_) if self.why == LATER => format!("install that version, or give its values up: {forget}"),
+            Some(_) => format!("restore the values of its `before` fields by hand, then run {forget}"),
+            None => format!("bring back what is missing, or give its values up: {forget}"),
+        }
+    }
+
     /// True if it began after the transaction `id`: it may have changed the same values since.
     pub fn is_after(&self, id: &str) -> bool {
         age(&self.id) > age(id)
@@ -151,9 +163,11 @@ impl Store {
     pub fn rehearsal(&self) -> Result<Self, JournalError> {
         let mut copy = Memory::without(self.missing()?);
         for id in self.open_ids()? {
-            let read = self.storage.read(Folder::Open, &id);
-            let bytes = read.map_err(|error| self.error("read", &id, error))?;
-            copy.add(id.clone(), self.path(&id), bytes);
+            let path = self.path(&id);
+            match self.storage.read(Folder::Open, &id) {
+                Ok(bytes) => copy.add(id, path, bytes),
+                Err(error) => copy.add_unreadable(id, path, error),
+            }
         }
         Ok(Self::new(copy))
     }
@@ -283,11 +297,16 @@ impl Store {
                 Ok(Some(Ok(history))) if history.is_closed() || !history.begin().is_some_and(is_ours) => {
                     continue;
                 }
-                Ok(Some(Ok(history))) if history.is_readable() => {
-                    open.transactions.push((id, history));
-                    continue;
+                Ok(Some(Ok(history))) => {
+                    let is_understood = history.is_readable() && !history.has_unknown();
+                    if history.is_readable() {
+                        open.transactions.push((id.clone(), history.clone()));
+                    }
+                    if is_understood {
+                        continue;
+                    }
+                    (Some(history), LATER.to_owned())
                 }
-                Ok(Some(Ok(history))) => (Some(history), "written by a later version of rxlab".to_owned()),
                 Ok(Some(Err(damage))) if damage.readable.begin().is_none_or(is_ours) => {
                     (Some(damage.readable), format!("line {} is damaged", damage.line))
                 }

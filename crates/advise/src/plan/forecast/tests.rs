@@ -80,6 +80,7 @@ fn nothing_is_predicted_of_queues_whose_shares_are_unknown() {
         }
         let mut plan = plan(&["irq_affinity eth0/rx-1 = 1"]);
         add_forecast(&model, &rates, &mut plan);
+        assert_eq!(plan.notes.is_empty(), forecast(&model, &rates, &plan).is_ok());
         plan.notes
     };
     assert_eq!(notes(5e3), [""; 0]);
@@ -243,9 +244,9 @@ fn a_channel_brings_its_cpu_the_packets() {
 /// A queue without packets has no cost, and once gave a measured prediction the range of a guess.
 #[test]
 fn an_idle_queue_makes_no_prediction_a_guess() {
-    let sketch = Sketch::case_a().device("eth1", &[3, 4]).queue_traffic("eth1", &[4e4, 0.0]);
+    let sketch = Sketch::case_a().device("eth1", &[3, 3, 4]).queue_traffic("eth1", &[2e4, 2e4, 0.0]);
     let (model, rates) = measured(sketch.receives(3, 0.9, 4e4).build(), 3, 0.9);
-    let own = plan(&["rps eth1/rx-0 = 5-7", "rps eth1/rx-1 = 5-7"]);
+    let own = plan(&["rps eth1/rx-0 = 5-7", "rps eth1/rx-1 = 5-7", "rps eth1/rx-2 = 5-7"]);
     let known = forecast(&model, &rates, &own).expect("it moves work");
     assert!(known.basis.starts_with("measured by eBPF"), "{known:?}");
     let range = known.range.expect("an interval");

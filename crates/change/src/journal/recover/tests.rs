@@ -54,6 +54,10 @@ fn a_whole_line_that_is_wrong_is_damage() {
         flipped[at] ^= 1;
         assert!(History::parse(&flipped).is_err(), "byte {at}");
     }
+    for whole in [start, start + 5, last.len()] {
+        let zeros = [&last[..whole], &[0; 40]].concat();
+        assert!(History::parse(&zeros).is_err(), "zeros from byte {whole} on");
+    }
     let mut middle = file(&[begin(), Record::Complete, Record::Closed]);
     let at = file(&[begin()]).len() + 12;
     middle[at] ^= 1;
