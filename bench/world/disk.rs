@@ -103,7 +103,7 @@ impl Files {
         let at = usize::from(which) % self.open.len().max(1);
         let Some(file) = self.open.values_mut().nth(at).filter(|file| !file.bytes.is_empty()) else { return };
         let at = usize::from(part) * file.bytes.len() / 256;
-        if part % 2 == 0 {
+        if part.is_multiple_of(2) {
             file.bytes[at] ^= 1;
         } else {
             file.bytes[at..].fill(0);

@@ -148,11 +148,12 @@ pub(super) fn archived_lines(archived: &[Archived]) -> Vec<String> {
 
 /// Returns an error if one of the open transactions waits for its confirmation.
 pub(super) fn nothing_waits(open: &Open) -> Result {
-    if let Some(file) = open.unreadable.iter().find(|file| file.may_wait()) {
-        return Err(ApplyError::from(file).into());
+    if let Some((id, _)) = open.transactions.iter().find(|(_, history)| history.pending_deadline().is_some())
+    {
+        return Err(ApplyError::Pending { id: id.clone() }.into());
     }
-    match open.transactions.iter().find(|(_, history)| history.pending_deadline().is_some()) {
-        Some((id, _)) => Err(ApplyError::Pending { id: id.clone() }.into()),
+    match open.unreadable.iter().find(|file| file.may_wait()) {
+        Some(file) => Err(ApplyError::from(file).into()),
         None => Ok(()),
     }
 }
@@ -215,13 +216,14 @@ impl From<ApplyError> for CommandError {
     }
 }
 
-/// Reports unreadable files on standard error: what is in them is neither shown nor reverted.
+/// Reports on standard error what cannot be read: it is neither shown nor reverted.
 pub(super) fn warn(unreadable: &[Unreadable]) {
     for file in unreadable {
-        let Unreadable { id, path, why, .. } = file;
+        let Unreadable { id, path, why, readable } = file;
+        let how = if readable.is_some() { "cannot be read completely" } else { "cannot be read" };
         let path = path.display();
         // If even standard error is closed, nothing can be reported.
-        let _ = writeln!(output::stderr(), "rxlab: skipped transaction {id}: {why} ({path})");
+        let _ = writeln!(output::stderr(), "rxlab: transaction {id} {how}: {why} ({path})");
         let _ = writeln!(output::stderr(), "  hint: {}", file.remedy());
     }
 }

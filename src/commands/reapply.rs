@@ -77,8 +77,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     } else if let Some(id) = &args.id {
         store.find(id)?;
     }
-    let printed = report(global, &done);
-    CommandError::after_output(ended.and_then(|()| exit(&done)), printed)
+    // With files that cannot be read, that nothing is applied is not known.
+    let printed = if ended.is_ok() || !done.is_empty() { report(global, &done) } else { Ok(()) };
+    let ended = match (ended, exit(&done)) {
+        (Err(error), Err(of_values)) if of_values.kind == Kind::Failed => {
+            Err(CommandError { kind: Kind::Failed, ..error })
+        }
+        (ended, of_values) => ended.and(of_values),
+    };
+    CommandError::after_output(ended, printed)
 }
 
 /// Returns the transactions to check, oldest first: later ones may depend on earlier ones.

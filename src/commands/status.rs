@@ -130,6 +130,7 @@ pub(super) fn of_machine(global: &Global) -> Result<Standing> {
                 }));
             }
             // The others are still shown.
+            Err(_) if unreadable.iter().any(|file| file.id == *id) => {}
             Err(error) => unreadable.push(Unreadable {
                 id: id.clone(),
                 path: store.path(id),

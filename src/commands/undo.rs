@@ -272,10 +272,12 @@ fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {
         let mut outcomes = undone.iter().flat_map(|undo| &undo.outcomes);
-        let is_understood = !matches!(error, JournalError::LaterVersion { .. });
-        let has_all = is_understood && waiting.is_empty() && all.unreadable.is_empty();
-        let is_back = has_all && outcomes.all(|outcome| !outcome.trouble);
-        let values = if is_back { "the values are back, but" } else { "not all values are back, and" };
+        let is_back = waiting.is_empty() && outcomes.all(|outcome| !outcome.trouble);
+        let values = match error {
+            JournalError::LaterVersion { .. } if is_back => "what this version understands is back, but",
+            _ if is_back && all.unreadable.is_empty() => "the values are back, but",
+            _ => "not all values are back, and",
+        };
         return Err(CommandError::failed(format!("{values} {error}")));
     }
     if !by_id && !all.unreadable.is_empty() {

@@ -216,8 +216,14 @@ enum Attempt {
 }
 
 fn put_back(store: &Store, (id, known): (&str, &History), lapse: Lapse, post: &dyn Watchpost) -> Attempt {
+    // Resuming it would cut off a torn line.
+    if store.load(id).is_ok_and(|file| file.is_some_and(|history| !history.continues(known))) {
+        return Attempt::Failed;
+    }
     let transaction = match Transaction::resume(store, id, Duration::ZERO) {
         Ok(transaction) => transaction,
+        // What the holder does has nothing to do with it.
+        Err(JournalError::Lock(LockError::Held { .. })) if store.is_archived(id) => return Attempt::Over,
         Err(JournalError::Lock(LockError::Held { path, holder })) => return Attempt::Locked(path, holder),
         Err(JournalError::Unknown { .. }) if store.is_archived(id) => return Attempt::Over,
         Err(JournalError::Unknown { .. }) => return Attempt::Absent,
@@ -370,4 +376,75 @@ pub fn confirm_in_time(
     }
     transaction.confirm()?;
     Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{Watchpost, hold_deadline, nanoseconds};
+    use crate::apply::testbed::{begin, setting};
+    use crate::journal::{Lock, Store};
+    use crate::knob::testbed::model;
+    use rustix::io::Errno;
+    use rxlab_sys::{Host, OpenError, ProcessId, RecordedHost};
+
+    /// The machine cannot be looked at. Between two attempts a user gives the transaction up, and another command begins.
+    struct Post<'a> {
+        store: &'a Store,
+        id: &'a str,
+        now: Cell<u64>,
+        later: RefCell<Option<Lock>>,
+        has_killed: Cell<bool>,
+    }
+
+    impl Watchpost for Post<'_> {
+        fn now(&self) -> u64 {
+            self.now.get()
+        }
+
+        fn sleep(&self, pause: Duration) {
+            self.now.set(self.now.get() + nanoseconds(pause));
+            self.later.borrow_mut().get_or_insert_with(|| {
+                let lock = self.store.lock(Duration::ZERO).expect("free");
+                self.store.forget(&lock, self.id).expect("given up");
+                lock
+            });
+        }
+
+        fn is_told_to_end(&self) -> bool {
+            true
+        }
+
+        fn is_alive(&self, _: ProcessId) -> bool {
+            true
+        }
+
+        fn kill_holder(&self, _: &Path, _: ProcessId) {
+            self.has_killed.set(true);
+            self.later.take();
+        }
+
+        fn open(&self) -> Result<Box<dyn Host>, OpenError> {
+            Err(OpenError::Root { path: "/".into(), errno: Errno::ACCESS })
+        }
+    }
+
+    /// A guard that tried again took it for one that was in its way, and killed it.
+    #[test]
+    fn a_command_that_begins_after_the_change_was_given_up_is_not_killed() {
+        let (_state, store) = Store::scratch();
+        let mut transaction = begin(&store, Some(Duration::from_secs(60)));
+        let host = RecordedHost::new().with(crate::apply::testbed::RPS, "3\n");
+        transaction.set(&host, &mut model(), &setting("rps eth0/rx-0 = 4")).expect("set");
+        let id = transaction.id().to_owned();
+        drop(transaction);
+        let history = store.load(&id).expect("readable").expect("open");
+        let (now, later, has_killed) = Default::default();
+        let post = Post { store: &store, id: &id, now, later, has_killed };
+        hold_deadline(&store, &id, &history, &post);
+        assert!(!post.has_killed.get());
+    }
 }

@@ -117,14 +117,14 @@ impl Transaction {
         let root = info.root.to_string_lossy().into_owned();
         let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
         let Open { transactions, unreadable } = store.open(&root, &info.identity.boot_id)?;
-        // Its deadline and values may be readable next time.
-        if let Some(file) = unreadable.iter().find(|file| file.may_wait()) {
-            return Err(file.into());
-        }
         let waits = |history: &History| history.pending_deadline().is_some();
         let seen: Vec<String> = transactions.iter().map(|(id, _)| id.clone()).collect();
         if let Some((id, _)) = transactions.iter().find(|(_, history)| waits(history)) {
             return Err(ApplyError::Pending { id: id.clone() });
+        }
+        // Its deadline and values may be readable next time.
+        if let Some(file) = unreadable.iter().find(|file| file.may_wait()) {
+            return Err(file.into());
         }
         for (state, other) in store.others()? {
             let Open { transactions, unreadable } = other.open(&root, &info.identity.boot_id)?;
@@ -166,9 +166,10 @@ impl Transaction {
         let why = "the journal was unreadable for a moment".to_owned();
         match hidden {
             Ok(None) => Ok(Self {
+                // What it wrote before is its own.
+                unreadable: unreadable.into_iter().filter(|file| file.id != journal.id()).collect(),
                 journal,
                 archived,
-                unreadable,
                 other_names,
                 findable: BTreeSet::new(),
                 continues,

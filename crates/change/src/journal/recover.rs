@@ -127,7 +127,7 @@ impl Touched {
 
 impl History {
     /// Parses a file. A last line without a line feed was torn by a crash and is ignored: nothing relied
-    /// on it. What a process wrote of it before it was killed is text: other bytes are damage.
+    /// on it. What a process wrote of it before it was killed has no control characters: those are damage.
     pub fn parse(bytes: &[u8]) -> Result<Self, Damage> {
         let mut history = Self::default();
         let mut damaged = None;
@@ -140,7 +140,7 @@ impl History {
                     // Only the line feed is wrong, replaced by another byte: no crash does that.
                     let flipped =
                         rest.split_last().is_some_and(|(_, line)| Record::from_line(line).is_some());
-                    let is_damaged = flipped || rest.iter().any(u8::is_ascii_control);
+                    let is_damaged = flipped || rest.iter().any(|byte| *byte < b' ');
                     damaged = damaged.or(is_damaged.then_some(number + 1));
                     break;
                 }
@@ -197,9 +197,15 @@ impl History {
         self.records.contains(&Record::Unknown)
     }
 
-    /// True if it begins as `earlier` did: a file only grows.
+    /// True if it has every record of `earlier` that was synced, in the same order: a file only grows. Others may be lost with a
+    /// disk that fails.
     pub(crate) fn continues(&self, earlier: &Self) -> bool {
-        self.records.starts_with(&earlier.records)
+        let synced = |record: &&Record| match record {
+            Record::Begin(_) | Record::Intent(_) | Record::Holding { .. } | Record::Command(_) => true,
+            record => matches!(record, Record::Complete | Record::Confirmed | Record::Closed),
+        };
+        let mut now = self.records.iter().filter(synced);
+        earlier.records.iter().filter(synced).all(|record| now.next() == Some(record))
     }
 
     /// True if nothing is left to undo.

@@ -386,7 +386,8 @@ impl Store {
     }
 
     /// Archives everything that has nothing to undo: transactions below `root` of another boot
-    /// than `boot_id`, closed ones, and files without a first line. Damaged ones of this boot stay.
+    /// than `boot_id`, closed ones, and files without a first line. Damaged ones stay, unless they are known to be of another
+    /// boot.
     pub fn sweep(&self, _lock: &Lock, root: &str, boot_id: &str) -> Result<Vec<Archived>, JournalError> {
         // Nothing depends on it.
         let _ = self.storage.sweep();
@@ -398,6 +399,10 @@ impl Store {
             let why = match history.begin() {
                 Some(begin) if begin.root == root && begin.is_of_other_boot(boot_id) => {
                     Archived::OtherBoot(id)
+                }
+                // What is registered is empty after a boot, and nothing can be undone without a first line.
+                None if damaged && matches!(self.storage.is_under_lock(&id), Ok(false)) => {
+                    Archived::Leftover(id)
                 }
                 _ if damaged => continue,
                 Some(_) if !history.is_closed() => continue,
@@ -472,6 +477,22 @@ mod tests {
         assert_eq!(store.open_of("/other", "a").expect("not of this root"), []);
         assert_eq!(sweep(&store, "a"), []);
         assert_eq!(sweep(&store, "b"), [Archived::OtherBoot(id)]);
+    }
+
+    /// A power failure leaves zeros instead of a first line, and the list of open ones is empty after it. The file once waited for a
+    /// user, and nothing could begin.
+    #[test]
+    fn a_lost_first_line_of_an_earlier_boot_blocks_nothing() {
+        let directories = [(); 2].map(|()| tempfile::tempdir().expect("a temporary directory"));
+        let [state, run] = directories.each_ref().map(|directory| directory.path());
+        let disk = Disk::of_this_machine(state, run);
+        let store = Store::new(disk.clone());
+        disk.create("000001-0000").expect("created");
+        disk.append("000001-0000", &[0; 40]).expect("appended");
+        assert_eq!(sweep(&store, "a"), []);
+        assert!(store.open("/", "a").expect("listed").unreadable[0].may_wait());
+        std::fs::remove_file(run.join("journals")).expect("a boot");
+        assert_eq!(sweep(&store, "b"), [Archived::Leftover("000001-0000".to_owned())]);
     }
 
     /// Sorted as text, the millionth transaction came before all of six digits: undo began with an older one.

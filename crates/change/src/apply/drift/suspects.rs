@@ -149,7 +149,8 @@ fn irqbalance(scene: &Scene<'_>) -> Option<Suspect> {
 }
 
 /// Commands that change values.
-const VERBS: [&str; 6] = ["apply", "undo", "reapply", "trial", "demo", "guard"];
+const VERBS: [&str; 9] =
+    ["apply", "undo", "reapply", "restore", "trial", "tune", "interference", "demo", "guard"];
 
 /// Another rxlab that changes values and keeps its journal elsewhere: our own lock excludes others.
 /// One that has ended is not visible.
