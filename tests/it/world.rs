@@ -226,4 +226,7 @@ replays! {
     original_of_a_queue_that_only_the_value_for_all_gave: r#"{"first":{"Apply":{"set":[[{"QueueDefer":[0,0]},1],[{"Defer":0},0]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Mount":false}},{"of":"Write","at":4,"act":{"Channels":[0,1]}}]}"#;
     /// An interface that was moved to and fro between namespaces during the search was considered gone.
     interface_that_moves_to_and_fro: r#"{"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":264,"act":{"Netns":[0,0]}},{"of":"Any","at":323,"act":{"Netns":[0,2]}},{"of":"Any","at":195,"act":{"Netns":[0,1]}}]}"#;
+    /// A rollback without its journal was killed in the kernel, and undo found the number of queues as it had been: it made a thread
+    /// again, and not the CPUs that this had been given.
+    cpus_of_a_thread_that_undo_makes_again: r#"{"custom":[[{"QueueThreaded":[1,1]},2],[{"NapiCpus":[1,1]},2]],"first":{"Apply":{"set":[[{"Channels":1},0]],"confirm":1,"netns":0}},"events":[{"of":"Journal","at":15,"act":{"Mount":false}},{"of":"Any","at":203,"act":"KillInCall"}]}"#;
 }

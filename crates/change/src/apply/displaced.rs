@@ -221,16 +221,22 @@ impl Dependents<'_> {
         })
     }
 
+    /// Those of `values` that are lost by what they are now, and with them those of threads that are not there: such a thread comes
+    /// with another value that is set again.
     fn lost(
         self,
         values: &[Displaced],
         is_lost: impl Fn(&Displaced, &Displaced) -> bool,
     ) -> Result<Vec<Displaced>, KnobError> {
         let live = now(self.host, self.model, self.nic, values)?;
-        let is_lost = |was: &&Displaced| {
-            live.iter().find(|live| is_same(was, live)).is_some_and(|live| is_lost(was, live))
-        };
-        Ok(values.iter().filter(is_lost).cloned().collect())
+        let there = |was: &Displaced| live.iter().find(|live| is_same(was, live));
+        let is_lost = |was: &Displaced| there(was).is_some_and(|live| is_lost(was, live));
+        if !values.iter().any(is_lost) {
+            return Ok(Vec::new());
+        }
+        let is_of_thread = |was: &Displaced| knob_of(&was.knob).is_ok_and(|knob| knob.is_fleeting());
+        let goes_along = |was: &Displaced| is_of_thread(was) && there(was).is_none();
+        Ok(values.iter().filter(|was| is_lost(was) || goes_along(was)).cloned().collect())
     }
 }
 

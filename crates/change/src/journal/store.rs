@@ -483,16 +483,20 @@ mod tests {
     /// user, and nothing could begin.
     #[test]
     fn a_lost_first_line_of_an_earlier_boot_blocks_nothing() {
-        let directories = [(); 2].map(|()| tempfile::tempdir().expect("a temporary directory"));
-        let [state, run] = directories.each_ref().map(|directory| directory.path());
-        let disk = Disk::of_this_machine(state, run);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let in_boot = |boot: &str| {
+            let [state, run] = ["state", boot].map(|name| directory.path().join(name));
+            Disk::of_this_machine(state, run)
+        };
+        let disk = in_boot("a");
         let store = Store::new(disk.clone());
+        // Makes the directories.
+        assert_eq!(sweep(&store, "a"), []);
         disk.create("000001-0000").expect("created");
         disk.append("000001-0000", &[0; 40]).expect("appended");
         assert_eq!(sweep(&store, "a"), []);
         assert!(store.open("/", "a").expect("listed").unreadable[0].may_wait());
-        std::fs::remove_file(run.join("journals")).expect("a boot");
-        assert_eq!(sweep(&store, "b"), [Archived::Leftover("000001-0000".to_owned())]);
+        assert_eq!(sweep(&Store::new(in_boot("b")), "b"), [Archived::Leftover("000001-0000".to_owned())]);
     }
 
     /// Sorted as text, the millionth transaction came before all of six digits: undo began with an older one.
