@@ -78,7 +78,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         store.find(id)?;
     }
     // With files that cannot be read, that nothing is applied is not known.
-    let printed = if ended.is_ok() || !done.is_empty() { report(global, &done) } else { Ok(()) };
+    let is_known = ended.is_ok() || !done.is_empty();
+    let printed = if is_known || global.json { report(global, &done) } else { Ok(()) };
     let ended = match (ended, exit(&done)) {
         (Err(error), Err(of_values)) if of_values.kind == Kind::Failed => {
             Err(CommandError { kind: Kind::Failed, ..error })

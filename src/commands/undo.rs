@@ -10,7 +10,7 @@ use rxlab_change::apply::{
     self, ApplyError, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting,
     Which,
 };
-use rxlab_change::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
+use rxlab_change::journal::{BackCommand, History, JournalError, LockError, Outcome, Store, Unreadable};
 use rxlab_faces::report::printed::UndoReport;
 use rxlab_faces::report::status::parts;
 use rxlab_faces::report::text::paragraph;
@@ -273,8 +273,11 @@ fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {
         let mut outcomes = undone.iter().flat_map(|undo| &undo.outcomes);
         let is_back = waiting.is_empty() && outcomes.all(|outcome| !outcome.trouble);
+        let is_undone = |file: &Unreadable| undone.iter().any(|undo| undo.id == file.id);
         let values = match error {
-            JournalError::LaterVersion { .. } if is_back => "what this version understands is back, but",
+            JournalError::LaterVersion { .. } if is_back && all.unreadable.iter().all(is_undone) => {
+                "what this version understands is back, but"
+            }
             _ if is_back && all.unreadable.is_empty() => "the values are back, but",
             _ => "not all values are back, and",
         };

@@ -158,6 +158,9 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
         post.lift_limits();
         let attempt = put_back(store, (id, &known), lapse, post);
         let now = post.now();
+        if matches!(attempt, Attempt::Absent) {
+            held = None;
+        }
         match attempt {
             Attempt::Over => return,
             Attempt::Absent if store.is_missing(id) => {}
@@ -216,13 +219,16 @@ enum Attempt {
 }
 
 fn put_back(store: &Store, (id, known): (&str, &History), lapse: Lapse, post: &dyn Watchpost) -> Attempt {
-    // Resuming it would cut off a torn line.
-    if store.load(id).is_ok_and(|file| file.is_some_and(|history| !history.continues(known))) {
-        return Attempt::Failed;
+    // Without its file, no process is in its way; and resuming it would cut off a torn line.
+    match store.load(id) {
+        Ok(None) if store.is_archived(id) => return Attempt::Over,
+        Ok(None) => return Attempt::Absent,
+        Ok(Some(history)) if history.continues(known) => {}
+        Ok(Some(_)) | Err(_) => return Attempt::Failed,
     }
     let transaction = match Transaction::resume(store, id, Duration::ZERO) {
         Ok(transaction) => transaction,
-        // What the holder does has nothing to do with it.
+        // It was reverted or given up meanwhile.
         Err(JournalError::Lock(LockError::Held { .. })) if store.is_archived(id) => return Attempt::Over,
         Err(JournalError::Lock(LockError::Held { path, holder })) => return Attempt::Locked(path, holder),
         Err(JournalError::Unknown { .. }) if store.is_archived(id) => return Attempt::Over,

@@ -221,8 +221,8 @@ impl Dependents<'_> {
         })
     }
 
-    /// Those of `values` that are lost by what they are now, and with them those of threads that are not there: such a thread comes
-    /// with another value that is set again.
+    /// Those of `values` that are lost by what they are now, and with them those of threads that are not there, and come with one of
+    /// these.
     fn lost(
         self,
         values: &[Displaced],
@@ -231,11 +231,12 @@ impl Dependents<'_> {
         let live = now(self.host, self.model, self.nic, values)?;
         let there = |was: &Displaced| live.iter().find(|live| is_same(was, live));
         let is_lost = |was: &Displaced| there(was).is_some_and(|live| is_lost(was, live));
-        if !values.iter().any(is_lost) {
-            return Ok(Vec::new());
-        }
-        let is_of_thread = |was: &Displaced| knob_of(&was.knob).is_ok_and(|knob| knob.is_fleeting());
-        let goes_along = |was: &Displaced| is_of_thread(was) && there(was).is_none();
+        let makes = |other: &Displaced, was: &Displaced| {
+            knob_of(&other.knob).is_ok_and(|knob| knob.discards().contains(&was.knob.as_str()))
+        };
+        let goes_along = |was: &Displaced| {
+            there(was).is_none() && values.iter().any(|other| makes(other, was) && is_lost(other))
+        };
         Ok(values.iter().filter(|was| is_lost(was) || goes_along(was)).cloned().collect())
     }
 }

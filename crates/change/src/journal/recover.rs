@@ -201,8 +201,8 @@ impl History {
     /// disk that fails.
     pub(crate) fn continues(&self, earlier: &Self) -> bool {
         let synced = |record: &&Record| match record {
-            Record::Begin(_) | Record::Intent(_) | Record::Holding { .. } | Record::Command(_) => true,
-            record => matches!(record, Record::Complete | Record::Confirmed | Record::Closed),
+            Record::Done { .. } | Record::Failed { .. } | Record::Environment(_) => false,
+            record => !matches!(record, Record::Undone { .. } | Record::CommandUndone { .. }),
         };
         let mut now = self.records.iter().filter(synced);
         earlier.records.iter().filter(synced).all(|record| now.next() == Some(record))

@@ -165,6 +165,7 @@ impl Store {
         for id in self.open_ids()? {
             let path = self.path(&id);
             match self.storage.read(Folder::Open, &id) {
+                Ok(bytes) if History::parse(&bytes).is_err_and(|damage| self.is_lost(&id, &damage)) => {}
                 Ok(bytes) => copy.add(id, path, bytes),
                 Err(error) => copy.add_unreadable(id, path, error),
             }
@@ -307,6 +308,7 @@ impl Store {
                     }
                     (Some(history), LATER.to_owned())
                 }
+                Ok(Some(Err(damage))) if self.is_lost(&id, &damage) => continue,
                 Ok(Some(Err(damage))) if damage.readable.begin().is_none_or(is_ours) => {
                     (Some(damage.readable), format!("line {} is damaged", damage.line))
                 }
@@ -323,6 +325,12 @@ impl Store {
             readable: None,
         }));
         Ok(open)
+    }
+
+    /// True for a file in which nothing can be read and that is not known to be of this boot: those are registered, but for an earlier
+    /// version's and another run directory's.
+    fn is_lost(&self, id: &str, damage: &Damage) -> bool {
+        damage.readable.records.is_empty() && matches!(self.storage.is_under_lock(id), Ok(false))
     }
 
     /// [`Store::open`] without unreadable ones.
@@ -394,15 +402,12 @@ impl Store {
         let mut archived = Vec::new();
         for id in self.open_ids()? {
             let Ok(Some(parsed)) = self.parse(&id) else { continue };
-            let damaged = parsed.is_err();
+            let is_lost = parsed.as_ref().is_err_and(|damage| self.is_lost(&id, damage));
+            let damaged = parsed.is_err() && !is_lost;
             let history = parsed.unwrap_or_else(|damage| damage.readable);
             let why = match history.begin() {
                 Some(begin) if begin.root == root && begin.is_of_other_boot(boot_id) => {
                     Archived::OtherBoot(id)
-                }
-                // What is registered is empty after a boot, and nothing can be undone without a first line.
-                None if damaged && matches!(self.storage.is_under_lock(&id), Ok(false)) => {
-                    Archived::Leftover(id)
                 }
                 _ if damaged => continue,
                 Some(_) if !history.is_closed() => continue,
@@ -460,7 +465,8 @@ impl Store {
 mod tests {
     use std::time::Duration;
 
-    use super::{Archived, Begin, Store};
+    use super::{Archived, Begin, Record, Store};
+    use crate::journal::Intent;
     use crate::journal::{Disk, Storage};
 
     /// A damaged file of a past boot once blocked every command until it was
@@ -496,7 +502,18 @@ mod tests {
         disk.append("000001-0000", &[0; 40]).expect("appended");
         assert_eq!(sweep(&store, "a"), []);
         assert!(store.open("/", "a").expect("listed").unreadable[0].may_wait());
-        assert_eq!(sweep(&Store::new(in_boot("b")), "b"), [Archived::Leftover("000001-0000".to_owned())]);
+        let later = Store::new(in_boot("b"));
+        assert_eq!(later.open("/", "b").expect("listed").unreadable, []);
+        assert_eq!(later.rehearsal().expect("copied").open_ids().expect("listed"), [""; 0]);
+        let intent = Record::Intent(Intent::sample("rps", "eth0", "0", "1"));
+        disk.create("000002-0000").expect("created");
+        disk.append("000002-0000", &[b"what is this\n", &intent.to_line()[..]].concat()).expect("appended");
+        assert_eq!(
+            later.open("/", "b").expect("listed").unreadable.len(),
+            1,
+            "it may be an earlier version's, of this boot"
+        );
+        assert_eq!(sweep(&later, "b"), [Archived::Leftover("000001-0000".to_owned())]);
     }
 
     /// Sorted as text, the millionth transaction came before all of six digits: undo began with an older one.
