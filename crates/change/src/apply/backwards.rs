@@ -35,7 +35,7 @@ pub enum UndoError {
     Lost { id: String, hidden: Hidden },
     #[error("transaction {0} belongs to another root")]
     OtherRoot(String),
-    /// A newer one, which may have changed the same values.
+    /// The one asked for, begun by a later version; or a newer one, which may have changed the same values.
     #[error("transaction {} cannot be read: {}", .0.id, .0.why)]
     Unreadable(Unreadable),
     #[error("transaction {newer} changed the same values after {id}")]

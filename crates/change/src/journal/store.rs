@@ -466,8 +466,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Archived, Begin, Record, Store};
-    use crate::journal::Intent;
-    use crate::journal::{Disk, Storage};
+    use crate::journal::{Disk, Intent, Storage};
 
     /// A damaged file of a past boot once blocked every command until it was
     /// moved away by hand.
