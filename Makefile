@@ -14,7 +14,7 @@ run: build ## Build, then run the demo: find the hot CPU, try the fix, prove it
 
 build:
 	scripts/setup.sh run
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --bin rxlab
 
 # Capabilities of the machine and its kernel, and time.
 expensive = netns,root,bpf,irqbalance,vm,minutes
@@ -53,7 +53,7 @@ install: build ## Install the program on this machine, with manual pages and com
 
 deb: ## Make a Debian package: target/debian/rxlab_VERSION_ARCH.deb
 	scripts/setup.sh run
-	$(CARGO) build --profile dist --locked
+	$(CARGO) build --profile dist --locked --bin rxlab
 	scripts/deb $(target)/dist/rxlab $(target)/debian
 
 # Named as the target, so that the flags are not those of build scripts and macros, which need shared libraries.
@@ -120,7 +120,7 @@ bench-load: build ## Install the peers of `rxlab load` and compare all of them, 
 
 simulate: MINUTES ?= 10
 simulate: ## Run an adversary on a simulated machine for MINUTES minutes
-	$(CARGO) run --release --locked --example world -- --minutes $(MINUTES)
+	$(CARGO) run --release --locked --package rxlab-simulation --bin world -- --minutes $(MINUTES)
 
 soak: MINUTES ?= 30
 soak: build ## Run what stays running for MINUTES minutes, as root, next to what disturbs it: nothing may grow or be left

@@ -123,7 +123,7 @@ fn dropped_udp_is_unreachable_until_it_is_back() {
     let caddy = Caddy::serve("h3", inside(&namespace, "caddy"));
     let nft = |rule: &str| inside(&namespace, "nft").arg(rule).exits(0);
     nft("add table inet t; add chain inet t c { type filter hook input priority 0; }");
-    let timeout = Duration::from_millis(200);
+    let timeout = Duration::from_secs(2);
     let spec = Spec { netns: Some(namespace.path()), timeout, pipeline: 8, ..caddy.spec() };
     let mut session = Session::start(&spec).expect("started");
     std::thread::sleep(Duration::from_millis(300));

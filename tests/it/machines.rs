@@ -1,15 +1,12 @@
-//! Output and plans of rxlab on random machines, compared with the truth about them. `bench/machines/mod.rs`
-//! describes the generator and the properties; `cargo run --release --example machines` runs more of them, and with `--show`
+//! Output and plans of rxlab on random machines, compared with the truth about them. `bench/simulation/src/machines.rs`
+//! describes the generator and the properties; `cargo run --release --package rxlab-simulation --bin machines` runs more of them, and with `--show`
 //! shrinks one.
-
-#[path = "../../bench/machines/mod.rs"]
-mod bench;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bench::Violation;
+use rxlab_simulation::machines::{Violation, run};
 
 /// Machines of every run, always the same: 10 ms each in a debug build.
 const SEEDS: u64 = 5_000;
@@ -28,7 +25,7 @@ fn violations() -> BTreeMap<u64, Violation> {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let mended = || MENDED.get(usize::try_from(at - SEEDS).ok()?).copied();
             let Some(seed) = Some(at).filter(|at| *at < SEEDS).or_else(mended) else { break };
-            if let Err(violation) = bench::run(seed) {
+            if let Err(violation) = run(seed) {
                 found.lock().expect("no thread panicked").insert(seed, violation);
             }
         }

@@ -50,8 +50,6 @@ mod programs;
 mod prometheus;
 mod queues;
 mod quiet;
-#[path = "../../bench/random.rs"]
-mod random;
 mod record;
 mod rehearsal;
 mod report;

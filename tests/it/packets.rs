@@ -3,9 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rxlab_path::model::{Flow, Transport};
+use rxlab_simulation::Random;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-
-use crate::random::Random;
 
 /// Flows of all four kinds, always the same. Their addresses are those of hosts, and none belongs to an interface here.
 pub(crate) fn random_flows(count: usize) -> Vec<Flow> {

@@ -1,12 +1,9 @@
 //! The real code on a simulated machine, while an adversary acts between any two of its operations.
-//! `bench/world/mod.rs` describes the simulation and its invariants.
+//! `bench/simulation/src/world.rs` describes the simulation and its invariants.
 
-#[path = "../../bench/world/mod.rs"]
-mod simulation;
+use rxlab_simulation::world::{MUTATIONS, Mutation, Schedule, breaks, generate, run, shrink};
 
 use crate::require;
-use simulation::schedule::Schedule;
-use simulation::{MUTATIONS, Mutation, adversary, breaks, run, shrink};
 
 /// Schedules of every test run, in equal parts that run in parallel. A debug build runs some 150 a second on a
 /// machine with two slow cores, a release build 1,900.
@@ -24,11 +21,11 @@ fn no_schedule_loses_a_value(part: u64) {
     let mut moves = 0;
     let seeds = SEEDS / PARTS;
     for seed in part * seeds..(part + 1) * seeds {
-        let schedule = adversary::generate(seed);
+        let schedule = generate(seed);
         let report = run(&schedule, Mutation::Nothing, false);
         moves += report.moves.values().sum::<u64>();
         if report.violation.is_some() {
-            let (small, violation) = shrink::shrink(&schedule, Mutation::Nothing);
+            let (small, violation) = shrink(&schedule, Mutation::Nothing);
             let text = serde_json::to_string(&small).expect("plain data");
             panic!("seed {seed}: invariant {violation}\nreplay(r#\"{text}\"#)");
         }
@@ -59,7 +56,7 @@ fn the_fourth_part_loses_no_value() {
 #[test]
 fn a_schedule_determines_the_run() {
     for seed in 0..20 {
-        let schedule = adversary::generate(seed);
+        let schedule = generate(seed);
         let text = serde_json::to_string(&schedule).expect("plain data");
         assert_eq!(serde_json::from_str::<Schedule>(&text).expect("as printed"), schedule);
         let [first, second] = [0, 1].map(|_| run(&schedule, Mutation::Nothing, false));

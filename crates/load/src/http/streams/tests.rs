@@ -184,7 +184,7 @@ fn one_late_response_keeps_no_other() {
     for version in VERSIONS {
         let mut spec = served(version, 128, |n| if n == 5 { Deed::Hold } else { Deed::Answer(200) });
         (spec.requests, spec.pipeline) = (Some(200), 8);
-        spec.timeout = Duration::from_millis(300);
+        spec.timeout = Duration::from_secs(2);
         let tally = run(&spec);
         assert_eq!((tally.completed, tally.errors), (199, [(ErrorClass::Timeout, 1)].into()));
         assert_eq!((tally.opened, tally.given_up.len()), (0, 1), "on the first connection");
@@ -196,7 +196,7 @@ fn one_late_response_keeps_no_other() {
 fn a_connection_on_which_nothing_comes_is_opened_again() {
     let mut spec =
         served(HttpVersion::Http2, 128, |n| if n == 10 { Deed::Freeze } else { Deed::Answer(200) });
-    (spec.requests, spec.timeout) = (Some(20), Duration::from_millis(100));
+    (spec.requests, spec.timeout) = (Some(20), Duration::from_secs(1));
     let tally = run(&spec);
     assert!(tally.opened == 1 && tally.errors_of(ErrorClass::Timeout) >= 2, "{tally:?}");
     assert_eq!(tally.completed + tally.errors_of(ErrorClass::Timeout), 20, "{tally:?}");

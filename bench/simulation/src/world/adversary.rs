@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-pub(crate) fn generate(seed: u64) -> Schedule {
+pub fn generate(seed: u64) -> Schedule {
     let random = &mut Random::new(seed);
     if seed.is_multiple_of(GROWING) {
         return growing_plan(random);

@@ -4,7 +4,7 @@ use super::{adversary, run};
 
 /// An old defect reintroduced, to show that it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Mutation {
+pub enum Mutation {
     /// The code without a mutation.
     #[default]
     Nothing,
@@ -50,7 +50,7 @@ pub(crate) enum Mutation {
 }
 
 /// Every mutation, with the invariants of which it breaks one, and the first seed that finds it (`world --mutations`).
-pub(crate) const MUTATIONS: [(Mutation, &str, u64); 19] = [
+pub const MUTATIONS: [(Mutation, &str, u64); 19] = [
     (Mutation::PollersStay, "6", 734),
     (Mutation::ThreadsByNumber, "1267", 5383),
     (Mutation::NoInterrupts, "6", 14744),
@@ -73,7 +73,7 @@ pub(crate) const MUTATIONS: [(Mutation, &str, u64); 19] = [
 ];
 
 /// The violation of one of the `wanted` invariants with a mutation, by the schedule of a seed.
-pub(crate) fn breaks(mutation: Mutation, wanted: &str, seed: u64) -> Option<String> {
+pub fn breaks(mutation: Mutation, wanted: &str, seed: u64) -> Option<String> {
     let violation = run(&adversary::generate(seed), mutation, false).violation?;
     violation.starts_with(|kind| wanted.contains(kind)).then_some(violation)
 }

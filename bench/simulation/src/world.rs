@@ -18,7 +18,7 @@
 //! the same as its own writes, and undo may overwrite it.
 
 mod actors;
-pub(crate) mod adversary;
+mod adversary;
 mod answers;
 mod contents;
 mod disk;
@@ -30,8 +30,8 @@ mod mutations;
 mod nodes;
 mod processes;
 mod said;
-pub(crate) mod schedule;
-pub(crate) mod shrink;
+mod schedule;
+mod shrink;
 mod trials;
 
 use std::collections::BTreeMap;
@@ -42,11 +42,14 @@ use std::time::Duration;
 use rxlab_setting::Plan;
 
 use self::actors::Guard;
+pub use self::adversary::generate;
 use self::disk::{Files, Place};
 use self::kernel::{By, Machine, Writer};
-pub(crate) use self::mutations::{MUTATIONS, Mutation, breaks};
+pub use self::mutations::{MUTATIONS, Mutation, breaks};
 use self::said::Seen;
-use self::schedule::{Area, Counted, Event, Move, Schedule, Slot, ThreadMove};
+pub use self::schedule::Schedule;
+use self::schedule::{Area, Counted, Event, Move, Slot, ThreadMove};
+pub use self::shrink::shrink;
 
 /// Maximum nesting of commands.
 const DEPTH: usize = 3;
@@ -56,17 +59,17 @@ const BEGIN_NS: u64 = 100_000_000_000;
 
 /// Result of one run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Report {
+pub struct Report {
     /// The first violated invariant, with details.
-    pub(crate) violation: Option<String>,
+    pub violation: Option<String>,
     /// Moves made, by kind.
-    pub(crate) moves: BTreeMap<&'static str, u64>,
+    pub moves: BTreeMap<&'static str, u64>,
     /// Ends of commands and of transactions, by kind.
-    pub(crate) ends: BTreeMap<&'static str, u64>,
+    pub ends: BTreeMap<&'static str, u64>,
     /// Operations, for the rate.
-    pub(crate) operations: u64,
+    pub operations: u64,
     /// Log of the run, if requested.
-    pub(crate) log: Vec<String>,
+    pub log: Vec<String>,
 }
 
 /// The payload of a command that is killed: it unwinds.
@@ -140,7 +143,7 @@ pub(crate) struct World {
     state: Mutex<State>,
 }
 
-pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report {
+pub fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report {
     let mut machine = Machine::new();
     for (slot, which) in &schedule.custom {
         machine.write_foreign(*slot, kernel::other(*slot, *which), 0);

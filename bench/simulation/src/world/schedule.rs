@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Everything that determines one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     /// Values that an administrator had set before, by device, queue and value of the palette.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) custom: Vec<(Slot, u8)>,

@@ -1,13 +1,9 @@
 //! Runs the real code on a simulated machine while an adversary moves between any two of its operations:
-//! `cargo run --release --example world [--seeds N] [--from SEED] [--minutes M]`, or one schedule
+//! `cargo run --release --package rxlab-simulation --bin world [--seeds N] [--from SEED] [--minutes M]`, or one schedule
 //! with `--replay SCHEDULE`, move by move; `--mutations` says which schedule finds each old defect, `--mutation NAME` of one. Prints the shrunk schedule of each
 //! run that breaks an invariant, and counts at the end.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A separate program with its own output.
-
-mod random;
-#[path = "world/mod.rs"]
-mod world;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use world::{MUTATIONS, Mutation, adversary, breaks, run, shrink};
+use rxlab_simulation::world::{MUTATIONS, Mutation, breaks, generate, run, shrink};
 
 /// Number of failures after which it stops.
 const ENOUGH: u64 = 10;
@@ -93,7 +89,7 @@ fn simulate(options: &Options) -> io::Result<u64> {
     let (mut runs, mut operations, mut failed) = (0u64, 0u64, 0u64);
     while !time.map_or(runs >= options.seeds, |time| began.elapsed() >= time) && failed < ENOUGH {
         let seed = options.from + runs;
-        let schedule = adversary::generate(seed);
+        let schedule = generate(seed);
         let report = run(&schedule, Mutation::Nothing, false);
         runs += 1;
         operations += report.operations;
@@ -101,7 +97,7 @@ fn simulate(options: &Options) -> io::Result<u64> {
         report.ends.iter().for_each(|(kind, count)| *ends.entry(*kind).or_insert(0) += count);
         if report.violation.is_some() {
             failed += 1;
-            let (small, violation) = shrink::shrink(&schedule, Mutation::Nothing);
+            let (small, violation) = shrink(&schedule, Mutation::Nothing);
             let text = serde_json::to_string(&small).map_err(io::Error::other)?;
             writeln!(out, "seed {seed}: invariant {violation}\n  world::replay(r#\"{text}\"#)")?;
             out.flush()?;

@@ -1,18 +1,14 @@
-//! Random machines with the truth in them: `cargo run --release --example machines [--seeds N] [--from SEED]`,
+//! Random machines with the truth in them: `cargo run --release --package rxlab-simulation --bin machines [--seeds N] [--from SEED]`,
 //! or one with `--show SEED`. Prints the machines on which a property does not hold, made as small as they
 //! get, and counts by property at the end.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A separate program with its own output.
 
-#[path = "machines/mod.rs"]
-mod machines;
-mod random;
-#[path = "machines/shrink.rs"]
-mod shrink;
-
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
+
+use rxlab_simulation::machines::{Property, explain, run};
 
 /// Number of violations of each property that are printed.
 const SHOWN: usize = 100;
@@ -48,13 +44,13 @@ fn main() -> ExitCode {
         None => options.from..options.from + options.seeds,
     };
     let begun = Instant::now();
-    let mut violations: BTreeMap<machines::Property, Vec<u64>> = BTreeMap::new();
+    let mut violations: BTreeMap<Property, Vec<u64>> = BTreeMap::new();
     for seed in seeds.clone() {
-        let Err(violation) = machines::run(seed) else { continue };
+        let Err(violation) = run(seed) else { continue };
         let seeds = violations.entry(violation.property).or_default();
         seeds.push(seed);
         match options.show {
-            Some(_) => println!("{}", shrink::explain(seed, violation)),
+            Some(_) => println!("{}", explain(seed, violation)),
             None if seeds.len() <= SHOWN => println!("seed {seed}: {violation}"),
             None => {}
         }

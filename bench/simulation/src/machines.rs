@@ -6,28 +6,30 @@
 //! moves nothing.
 
 mod agrees;
-pub(crate) mod drivers;
+mod drivers;
 mod findings;
 mod follow;
-pub(crate) mod generate;
+mod generate;
 mod look;
-pub(crate) mod losses;
+mod losses;
 mod map;
 mod plans;
 mod render;
-pub(crate) mod request;
-pub(crate) mod truth;
+mod request;
+mod shrink;
+mod truth;
 
 use std::fmt;
 
 use rxlab_advise::doctor::doctor;
 
 use request::Request;
+pub use shrink::explain;
 use truth::Truth;
 
 /// Properties that are checked, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Property {
+pub enum Property {
     /// The map is the truth, or says that it does not know.
     Map,
     /// Findings name the CPUs that are hot, and no others.
@@ -54,9 +56,9 @@ pub(crate) enum Property {
 
 /// A property that does not hold.
 #[derive(Debug, Clone)]
-pub(crate) struct Violation {
-    pub(crate) property: Property,
-    pub(crate) why: String,
+pub struct Violation {
+    pub property: Property,
+    pub why: String,
 }
 
 impl fmt::Display for Violation {
@@ -66,7 +68,7 @@ impl fmt::Display for Violation {
 }
 
 /// Checks every property on the machine of a seed.
-pub(crate) fn run(seed: u64) -> Result<(), Violation> {
+pub fn run(seed: u64) -> Result<(), Violation> {
     let truth = generate::generate(seed);
     check(&truth, &request::request(seed, &truth))
 }

@@ -7,7 +7,7 @@ use super::{Mutation, run};
 const BUDGET: u32 = 6000;
 
 /// The smallest schedule found that breaks the same invariant, and the violation.
-pub(crate) fn shrink(schedule: &Schedule, mutation: Mutation) -> (Schedule, String) {
+pub fn shrink(schedule: &Schedule, mutation: Mutation) -> (Schedule, String) {
     let mut best = schedule.clone();
     let mut left = BUDGET;
     let Some(mut violation) = run(&best, mutation, false).violation else { return (best, String::new()) };

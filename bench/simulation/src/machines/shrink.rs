@@ -1,13 +1,13 @@
 //! Smaller machines on which the same is wrong.
 
-use crate::machines::generate::generate;
-use crate::machines::losses::{Loss, Place};
-use crate::machines::request::{Request, request};
-use crate::machines::truth::{Damage, Truth};
-use crate::machines::{Violation, check};
+use super::generate::generate;
+use super::losses::{Loss, Place};
+use super::request::{Request, request};
+use super::truth::{Damage, Truth};
+use super::{Violation, check};
 
 /// The smallest machine found on which the same property does not hold, with the reason, as text.
-pub(crate) fn explain(seed: u64, violation: Violation) -> String {
+pub fn explain(seed: u64, violation: Violation) -> String {
     let truth = generate(seed);
     let request = request(seed, &truth);
     let (truth, request, violation) = shrink(&truth, &request, violation);

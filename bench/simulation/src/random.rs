@@ -1,9 +1,10 @@
-//! Random numbers from a seed (SplitMix64): the seed determines all that follows.
+//! Random numbers for machines, schedules and packets.
 
-pub(crate) struct Random(u64);
+/// Random numbers (SplitMix64): the seed determines all that follow.
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
@@ -16,15 +17,15 @@ impl Random {
     }
 
     /// A number below `n`, which is not 0.
-    pub(crate) fn below(&mut self, n: u32) -> u32 {
+    pub fn below(&mut self, n: u32) -> u32 {
         u32::try_from(self.next() % u64::from(n)).unwrap_or(0)
     }
 
-    pub(crate) fn percent(&mut self, share: u32) -> bool {
+    pub fn percent(&mut self, share: u32) -> bool {
         self.below(100) < share
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(u32::try_from(all.len()).unwrap_or(1)) as usize]
     }
 }
