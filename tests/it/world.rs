@@ -226,4 +226,13 @@ replays! {
     /// A rollback without its journal was killed in the kernel, and undo found the number of queues as it had been: it made a thread
     /// again, and not the CPUs that this had been given.
     cpus_of_a_thread_that_undo_makes_again: r#"{"custom":[[{"QueueThreaded":[1,1]},2],[{"NapiCpus":[1,1]},2]],"first":{"Apply":{"set":[[{"Channels":1},0]],"confirm":1,"netns":0}},"events":[{"of":"Journal","at":15,"act":{"Mount":false}},{"of":"Any","at":203,"act":"KillInCall"}]}"#;
+    /// The state directory was out of sight for a minute after the deadline, and the simulated registry did not say so: the guard
+    /// takes a file that is registered for missing, and goes on.
+    out_of_sight_for_a_minute: r#"{"custom":[[{"Gro":2},1]],"first":{"Apply":{"set":[[{"Gro":2},1]],"confirm":3,"netns":0}},"events":[{"of":"Journal","at":39,"act":{"Clock":60}},{"of":"Journal","at":29,"act":{"Fault":["DiskGone","EBUSY",20]}}]}"#;
+    /// A guard was killed in the kernel while it set channels back, which switched `threaded` off, and another program set channels
+    /// at that moment: the next undo left the channels alone, and `threaded` with them.
+    threads_lost_by_an_undo_before_a_foreign_value: r#"{"custom":[[{"Threaded":1},2]],"first":{"Apply":{"set":[[{"Channels":1},1]],"confirm":3,"netns":0}},"events":[{"of":"Journal","at":18,"act":"KillInCall"},{"of":"Write","at":2,"act":{"Write":[{"Channels":1},{"Other":0}]}}]}"#;
+    /// The state directory was mounted between the creation of a file and its first line: an older change waited for the file, which
+    /// was below the mount.
+    file_below_a_mount: r#"{"first":{"Apply":{"set":[],"confirm":0,"netns":1}},"events":[{"of":"Any","at":1,"act":{"Run":{"Restore":{"set":[[{"QueueFlush":[0,0]},0],[{"Ksoftirqd":1},0]]}}}},{"of":"Any","at":1,"act":{"Delete":2}},{"of":"Journal","at":24,"act":{"Mount":false}},{"of":"Any","at":184,"act":{"Mount":true}}]}"#;
 }

@@ -309,13 +309,22 @@ impl Storage for SimDisk {
     }
 
     fn missing(&self) -> io::Result<Vec<(String, PathBuf)>> {
-        let state = self.world.state();
+        let mut state = self.world.state();
         if state.has(Mutation::NoRegistry) {
             return Ok(Vec::new());
         }
+        let is_gone = state.fault(|area| area == Area::DiskGone).is_some();
         let registered = state.disk.registered.iter();
-        let unseen = registered.filter(|id| !state.disk.is_in_sight(id));
+        let unseen = registered.filter(|id| is_gone || !state.disk.is_in_sight(id));
         Ok(unseen.map(|id| (id.clone(), PathBuf::from(format!("/somewhere/{id}.jsonl")))).collect())
+    }
+
+    fn forget_missing(&self, id: &str) -> io::Result<bool> {
+        let is_missing = self.missing()?.iter().any(|(missing, _)| missing == id);
+        if is_missing {
+            self.world.state().disk.registered.remove(id);
+        }
+        Ok(is_missing)
     }
 
     fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {

@@ -364,8 +364,8 @@ fn put_back_own(
     }
 }
 
-/// Sets again what our own interrupted write discarded, although another program has replaced its value: those values of
-/// `displaced` that are now as in a new queue. Others may be deliberate and stay.
+/// Sets again what our own interrupted write discarded, that of an undo as well, although another program has replaced its value:
+/// those that are now as in a new queue. Others may be deliberate and stay, and so may these once an undo has set them again.
 fn replay_lost(
     journal: &Journal,
     host: &dyn Host,
@@ -374,14 +374,16 @@ fn replay_lost(
     target: &Target,
     found: Option<u64>,
 ) -> Result<(), String> {
-    let (Some(nic), false) = (target.nic(), touched.unsettled.is_empty() || touched.displaced.is_empty())
-    else {
+    let held = touched.held.as_ref().filter(|_| !matches!(touched.outcome, Some(Outcome::Drift { .. })));
+    let is_cut_short = !touched.unsettled.is_empty() || held.is_some();
+    let discarded = held.unwrap_or(&touched.displaced);
+    let (Some(nic), true, false) = (target.nic(), is_cut_short, discarded.is_empty()) else {
         return Ok(());
     };
     let armed = journal.arm_restore(touched.seq).ok_or("its intent is not in the journal")?;
     let mut model = displaced::rediscover(host, model);
     let dependents = Dependents { host, model: &model, nic, effect: armed.effect() };
-    let lost = dependents.reset_to_new(&touched.displaced).map_err(|error| error.to_string())?;
+    let lost = dependents.reset_to_new(discarded).map_err(|error| error.to_string())?;
     displaced::replay(host, &mut model, (nic, found), &lost, &armed).map_err(|error| error.to_string())?;
     Ok(())
 }
