@@ -44,7 +44,16 @@ pub(super) fn displaced(
             targets.extend(target.nic().cloned().map(Target::Nic));
         }
         for target in targets {
-            match knob.read(knob.site(host, model, &target)) {
+            let site = knob.site(host, model, &target);
+            let mut read = knob.read(site);
+            // A file that is not there says nothing while its interface is out of sight.
+            if read.as_ref().is_err_and(is_absent) && host.namespace().is_some() && target.nic().is_some() {
+                if interface_id(host, &target).is_none() {
+                    return Err(site.unknown(name, "the interface is out of sight; try again").into());
+                }
+                read = knob.read(site);
+            }
+            match read {
                 Ok(value) => values.push(Displaced { knob: (*name).to_owned(), target, value }),
                 Err(error) if is_absent(&error) => {}
                 Err(error) => return Err(error.into()),
