@@ -3,7 +3,7 @@
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::drivers::facts;
 
-use super::drivers::{Bus, DRIVERS, Driver, STRANGE, TABLE, driver};
+use super::drivers::{Bus, DRIVERS, Driver, Pairs, STRANGE, TABLE, driver};
 use super::losses::lose;
 use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Told, Truth, Tx, Upper};
 use crate::random::Random;
@@ -58,6 +58,7 @@ pub(crate) fn generate(seed: u64) -> Truth {
     // Its own numbers: the machines without constraints stay as they are.
     constrain(&mut Random::new(seed.rotate_left(32) ^ 0x5eed), &mut truth);
     lose(&mut Random::new(seed.rotate_left(16) ^ 0x1055), &mut truth);
+    vary(&mut Random::new(seed.rotate_left(8) ^ 0x5b17), &mut truth);
     truth
 }
 
@@ -117,6 +118,18 @@ fn constrain(random: &mut Random, truth: &mut Truth) {
     // Where the CPU of an interrupt cannot be seen, nothing shows that it did not move.
     if random.percent(6) && truth.damage == Damage::Nothing {
         exhaust(random, truth);
+    }
+}
+
+/// Varies what other drivers do otherwise.
+fn vary(random: &mut Random, truth: &mut Truth) {
+    for nic in &mut truth.nics {
+        nic.is_split = nic.driver.pairs == Pairs::Combined && nic.driver.bus == Bus::Pci && random.percent(4);
+    }
+    for loss in &mut truth.losses {
+        if random.percent(40) {
+            loss.place.count_as_error();
+        }
     }
 }
 
@@ -379,6 +392,7 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
         is_managed: random.percent(5),
         is_fixed: false,
         has_xdp: false,
+        is_split: false,
         counted,
         table,
         delay: random.percent(70).then(|| (random.pick(&[0, 1, 3, 8, 20, 50]), random.percent(40))),

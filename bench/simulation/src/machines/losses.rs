@@ -105,6 +105,13 @@ const STATISTICS: [(&str, &str, Counts); 45] = [
 const FILES: [&[&str]; 3] =
     [&["rx_missed_errors"], &["rx_fifo_errors"], &["rx_missed_errors", "rx_fifo_errors"]];
 
+/// The same, of drivers that count them as errors as well.
+const ERRORS: [&[&str]; 3] = [
+    &["rx_missed_errors", "rx_errors"],
+    &["rx_fifo_errors", "rx_errors"],
+    &["rx_missed_errors", "rx_fifo_errors", "rx_errors"],
+];
+
 /// Losses per second.
 const RATES: [f64; 6] = [0.3, 4.0, 40.0, 700.0, 5_000.0, 60_000.0];
 
@@ -163,6 +170,17 @@ fn place(random: &mut Random, truth: &Truth) -> Place {
 }
 
 impl Place {
+    /// Counts what a ring loses as errors, too.
+    pub(crate) fn count_as_error(&mut self) {
+        if let Place::Ring { files, .. } = self {
+            *files = match **files {
+                ["rx_missed_errors"] => ERRORS[0],
+                ["rx_fifo_errors"] => ERRORS[1],
+                _ => ERRORS[2],
+            };
+        }
+    }
+
     /// The interface that counts it.
     pub(crate) fn nic(&self) -> Option<&str> {
         match self {

@@ -246,6 +246,10 @@ fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Resul
                     return Err(format!("{set}: leaves a fast CPU for a slow one"));
                 }
             }
+            // fbnic_set_channels, bnxt_set_channels, ionic_set_channels.
+            "channels" if nic.is_split && !set.value.contains("rx 0") && !set.value.ends_with(" 0") => {
+                return Err(format!("{set}: the driver refuses separate queues beside combined ones"));
+            }
             "channels" if nic.has_xdp && truth.damage != Damage::NetlinkDenied => {
                 let (_, count) = set.value.rsplit_once(' ').unwrap_or(("", &set.value));
                 let count: u32 = count.parse().map_err(|_| format!("{set}: no number"))?;

@@ -70,6 +70,7 @@ fn smaller(truth: &Truth, request: &Request) -> Vec<(Truth, Request)> {
     with(&|truth, _| truth.sock_flows = 0);
     with(&|truth, _| truth.cpus.iter_mut().for_each(|cpu| cpu.capacity = None));
     with(&|truth, _| truth.nics.iter_mut().for_each(|nic| (nic.has_xdp, nic.is_fixed) = (false, false)));
+    with(&|truth, _| truth.nics.iter_mut().for_each(|nic| nic.is_split = false));
     with(&|truth, _| truth.cpus.iter_mut().for_each(|cpu| cpu.isolated = false));
     with(&|truth, _| truth.cpus.iter_mut().for_each(|cpu| cpu.program = 0.02));
     for at in 0..truth.nics.len() {

@@ -122,6 +122,8 @@ pub(crate) struct Nic {
     pub(crate) is_fixed: bool,
     /// True if an XDP program is attached in the driver.
     pub(crate) has_xdp: bool,
+    /// True if some of its queues only receive, and the others only send, though it could have combined ones.
+    pub(crate) is_split: bool,
     pub(crate) counted: Counted,
     /// Statistics of its driver that grow although nothing is lost.
     pub(crate) harmless: Vec<&'static str>,
@@ -155,6 +157,7 @@ impl Default for Nic {
             is_managed: false,
             is_fixed: false,
             has_xdp: false,
+            is_split: false,
             counted: Counted::Nowhere,
             harmless: Vec::new(),
             table: Vec::new(),
@@ -465,7 +468,7 @@ impl fmt::Display for Truth {
         for nic in &self.nics {
             writeln!(
                 f,
-                "{}: {}, node {:?}, at most {} queues, counted {:?}, managed {}, fixed {}, XDP {}, master {:?}, delay {:?}",
+                "{}: {}, node {:?}, at most {} queues, counted {:?}, managed {}, fixed {}, XDP {}, split {}, master {:?}, delay {:?}",
                 nic.name,
                 nic.driver.name,
                 nic.node,
@@ -474,6 +477,7 @@ impl fmt::Display for Truth {
                 nic.is_managed,
                 nic.is_fixed,
                 nic.has_xdp,
+                nic.is_split,
                 nic.master,
                 nic.delay
             )?;

@@ -173,7 +173,9 @@ fn statistics(mut host: RecordedHost, truth: &Truth, name: &str, seconds: f64) -
     ] {
         host = host.with(&format!("sys/class/net/{name}/statistics/{file}"), format!("{count}\n"));
     }
-    for file in ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors", "tx_dropped"] {
+    for file in
+        ["rx_dropped", "rx_errors", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors", "tx_dropped"]
+    {
         let count = (lost(truth, name, file) * seconds).round() as u64;
         host = host.with(&format!("sys/class/net/{name}/statistics/{file}"), format!("{count}\n"));
     }

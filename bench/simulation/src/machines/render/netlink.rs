@@ -136,6 +136,9 @@ fn ethtool(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
 fn channels(nic: &Nic) -> Vec<u8> {
     let (now, max) = (u32::try_from(nic.rx.len()).expect("few"), nic.max_queues);
     match nic.driver.pairs {
+        Pairs::Combined if nic.is_split => {
+            numbers(&[(2, max), (6, now), (3, max), (7, now), (5, max), (9, 0)])
+        }
         Pairs::Combined => numbers(&[(5, max), (9, now)]),
         Pairs::Apart => numbers(&[(2, max), (6, now), (3, max), (7, now)]),
     }
