@@ -117,6 +117,7 @@ fn rates(cpus: u32) -> Rates {
             name: "eth0".parse().expect("a name"),
             rx_packets: 1e7,
             counts_forwarded: false,
+            to_queues: None,
             rx_bytes: 2e9,
             tx_packets: 1e7,
             tx_bytes: 2e9,

@@ -164,6 +164,7 @@ impl Sketch {
             name: name.parse().expect("an interface name"),
             rx_packets: packets,
             counts_forwarded: false,
+            to_queues: None,
             rx_bytes: packets * 200.0,
             tx_packets: 0.0,
             tx_bytes: 0.0,

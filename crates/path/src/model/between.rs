@@ -10,7 +10,11 @@ use super::rates::{CpuRates, IrqRates, NicRates, Rates};
 use crate::drivers::{LossKind, OF_DRIVER, facts, loss_kind};
 use crate::sample::{Counters, Inventory, LossRates, NicCounters};
 use rxlab_base::parse::{InterruptLine, QueueCounters};
-use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName};
+use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId, NicName, find_by_name};
+
+/// Part of an interface's packets below which all of its queues have far fewer: counters of the device and of its driver are not
+/// read, or updated, at one time.
+const MOST_KEPT: f64 = 0.5;
 
 /// A running machine accounts CPU time in ticks of 10 ms: over fewer than ten ticks, no change proves
 /// nothing.
@@ -106,19 +110,19 @@ impl Rates {
         Self { seconds: 1.0, nics: nics.collect(), irqs: irqs.collect(), ..Self::default() }
     }
 
-    /// Adds this kernel's accounting mode of softirq time, the interfaces that count what their device forwards, and those whose
+    /// Adds this kernel's accounting mode of softirq time, what interfaces count although their device keeps it, and those whose
     /// receive time is in neither softirqs nor visible threads. Should be called before receive times are judged: `inventory` must be
     /// of the same machine.
     #[must_use]
     pub fn accounted(mut self, inventory: &Inventory) -> Self {
         let unreadable = inventory.unreadable_nics.iter();
         self.gaps.extend(unreadable.map(|name| format!("interface {name}: its name is not UTF-8")));
-        for raw in inventory.nics.known().into_iter().flatten() {
-            if facts(raw.driver.known().map(String::as_str)).counts_forwarded
-                && let Some(nic) = self.nics.iter_mut().find(|nic| nic.name == raw.name)
-            {
-                nic.counts_forwarded = true;
-            }
+        let sampled = inventory.nics.known().map(Vec::as_slice).unwrap_or_default();
+        for nic in &mut self.nics {
+            let Some(raw) = find_by_name(sampled, |raw| &raw.name, &nic.name) else { continue };
+            nic.counts_forwarded = facts(raw.driver.known().map(String::as_str)).counts_forwarded;
+            let all: Option<f64> = raw.rx.iter().map(|queue| nic.queues.get(&queue.index)).sum();
+            nic.to_queues = all.filter(|all| !raw.rx.is_empty() && *all < nic.rx_packets * MOST_KEPT);
         }
         self.exact_softirq_time = inventory.settings.exact_softirq_time.known().copied();
         // Not every kernel lists threads by interface: a single visible one suffices. If they are visible and
@@ -232,6 +236,7 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         name,
         rx_packets: rate(|c| c.rx_packets),
         counts_forwarded: false,
+        to_queues: None,
         rx_bytes: rate(|c| c.rx_bytes),
         tx_packets: rate(|c| c.tx_packets),
         tx_bytes: rate(|c| c.tx_bytes),
@@ -385,6 +390,33 @@ mod tests {
         assert_eq!(seen("1\n", "napi/eth0-7\n", 9), [], "one is seen");
         assert_eq!(seen("1\n", "sh\n", 0), [], "no packets, no polls");
         assert_eq!(seen("0\n", "sh\n", 9), []);
+    }
+
+    /// mlx5 with virtual functions behind its switch: the interface of the wire counts what it receives there (mlx5e_get_stats).
+    #[test]
+    fn what_no_queue_takes_is_kept_by_the_device() {
+        let name: NicName = "eth0".parse().expect("a name");
+        let base = "sys/class/net/eth0";
+        let host = RecordedHost::new()
+            .with_link(base, "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n")
+            .with(&format!("{base}/queues/rx-1/rps_cpus"), "0\n");
+        let to_cpus = |rx_packets, queues: &[(u32, u64)]| {
+            let at = |seconds: u64| {
+                let counted =
+                    |packets: u64| QueueCounters { packets: packets * seconds, ..QueueCounters::default() };
+                let rx_queues = queues.iter().map(|(queue, packets)| (*queue, counted(*packets))).collect();
+                let nic =
+                    NicCounters { rx_packets: rx_packets * seconds, rx_queues, ..NicCounters::default() };
+                let cpu = (0, times(seconds * 100, 0), CpuCounters::default());
+                Counters { nics: [(name.clone(), nic)].into(), ..counters(seconds, &[cpu]) }
+            };
+            let rates = Rates::between(&at(1), &at(2)).expect("an interval");
+            rates.accounted(&Inventory::take(&host, Scope::Load)).rx_packets(&name)
+        };
+        assert_eq!(to_cpus(5_000_000, &[(0, 385_000), (1, 15_000)]), 400_000.0);
+        assert_eq!(to_cpus(5_000_000, &[(0, 385_000)]), 5_000_000.0, "rx-1 is not counted");
+        assert_eq!(to_cpus(5_000_000, &[(0, 4_000_000), (1, 500_000)]), 5_000_000.0, "not read at one time");
     }
 
     #[test]

@@ -211,6 +211,10 @@ pub struct NicRates {
     /// True if some of these may be packets that the device forwards by itself: how many come to a CPU is not counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts_forwarded: bool,
+    /// Packets/s of all receive queues, if each is counted and they have far fewer than `rx_packets`: the device keeps the others,
+    /// as a switch that forwards them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_queues: Option<f64>,
     /// Bytes received per second.
     pub rx_bytes: f64,
     /// Packets sent per second.
@@ -245,7 +249,7 @@ pub struct NicRates {
 impl NicRates {
     /// Packets/s that are known to come to CPUs.
     pub fn to_cpus(&self) -> f64 {
-        if self.counts_forwarded { 0.0 } else { self.rx_packets }
+        if self.counts_forwarded { 0.0 } else { self.to_queues.unwrap_or(self.rx_packets) }
     }
 }
 

@@ -133,8 +133,7 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
         let of_nic = by_interrupt(nic);
         let all = draft.machine().time_of(nic);
         let packets = |queue: &RxQueue| {
-            queue_packets(nic, queue, &draft.rates)
-                / draft.rates.nic(&nic.name).map_or(1.0, |rates| rates.rx_packets.max(1.0))
+            queue_packets(nic, queue, &draft.rates) / draft.rates.rx_packets(&nic.name).max(1.0)
         };
         for (irq, queues) in of_nic {
             let first = nic.rx.iter().find(|queue| Some(&queue.index) == queues.first());
