@@ -24,9 +24,11 @@ pub fn may_be_lo(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     share_of_lo(model, rates).is_some() && !brought_by_a_device(model, rates, cpu)
 }
 
-/// Packets per second received on interfaces other than `lo`, without those that count again what others received.
+/// Packets per second received on interfaces other than `lo`, without those that count again what others received, as a
+/// paravirtual device does with the packets of the virtual function below it.
 pub fn received(model: &Model, rates: &Rates) -> f64 {
-    let counts = |nic: &Nic| nic.kind != NicKind::Loopback && !counts_again(model, nic);
+    let is_above = |nic: &Nic| nic.kind == NicKind::Device && !model.carriers(nic).is_empty();
+    let counts = |nic: &Nic| nic.kind != NicKind::Loopback && !counts_again(model, nic) && !is_above(nic);
     let passes = |nic: &&NicRates| model.nic(&nic.name).is_some_and(counts);
     rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum()
 }
