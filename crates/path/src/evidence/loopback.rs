@@ -36,14 +36,18 @@ pub fn received(model: &Model, rates: &Rates) -> f64 {
 /// Part of the packets that CPUs receive from which the interfaces account for them: the counters are read one after another.
 const ACCOUNTED: f64 = 0.9;
 
-/// True if the devices here and `lo` receive as many packets as the CPUs: none come from another network namespace, whatever
-/// interrupts fire.
+/// True if the devices here, what the stack takes from them again, and `lo` receive as many packets as the CPUs: none come from
+/// another network namespace, whatever interrupts fire.
 pub fn devices_account(model: &Model, rates: &Rates) -> bool {
     let counted: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
-    // A paravirtual device counts the packets of the virtual function below it.
-    let devices =
-        model.nics.iter().filter(|nic| nic.kind == NicKind::Device && model.carriers(nic).is_empty());
-    let received: f64 = devices.map(|nic| rates.rx_packets(&nic.name)).sum();
+    let receives = |nic: &&Nic| match nic.kind {
+        // A paravirtual device counts the packets of the virtual function below it.
+        NicKind::Device => model.carriers(nic).is_empty(),
+        // The kernel does not say on what a PPP session stands.
+        NicKind::Virtual => counts_again(model, nic) || nic.stack.kind.as_deref() == Some("ppp"),
+        NicKind::Loopback => false,
+    };
+    let received: f64 = model.nics.iter().filter(receives).map(|nic| rates.rx_packets(&nic.name)).sum();
     !rates.uncounted && counted > 0.0 && received + through_lo(model, rates) >= counted * ACCOUNTED
 }
 

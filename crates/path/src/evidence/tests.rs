@@ -355,6 +355,20 @@ fn devices_that_account_for_all_packets() {
         devices_account(&model, &rates)
     };
     assert!(accounts(1e5, 0.0) && accounts(6e4, 4e4) && !accounts(6e4, 0.0));
+    // A home router: the interrupt of its own switch was said to bring packets of another interface.
+    let again = |kind: &str| {
+        let sketch = Sketch::new(2).device("eth0", &[0]).traffic("eth0", 6e4).veth("up0").traffic("up0", 4e4);
+        let (model, rates) = sketch
+            .receives(1, 0.9, 1e5)
+            .edit("up0", |nic| {
+                nic.stack.kind = Some(kind.to_owned());
+                nic.stack.lower =
+                    if kind == "bridge" { vec!["eth0".parse().expect("a name")] } else { Vec::new() };
+            })
+            .build();
+        devices_account(&model, &rates)
+    };
+    assert!(again("bridge") && again("ppp") && !again("veth"));
 }
 
 #[test]
