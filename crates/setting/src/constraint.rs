@@ -23,8 +23,7 @@ fn forbidden_by(
         (Object::Cpus(_), "rps" | "rps_default_mask") => one.among(&set_of(value)?),
         (Object::Cpus(_), "irq_affinity") => {
             // The kernel was told at boot to use these for interrupts.
-            let named = model.settings.irqaffinity.known().cloned().unwrap_or_default();
-            one.among(&cpus_of(value)?.difference(&named))
+            one.among(&cpus_of(value)?.difference(&model.assigned_at_boot()))
         }
         (Object::Irq(irq), "irq_affinity") => {
             let nic = nic?;
@@ -98,6 +97,8 @@ mod tests {
         assert!(everyone(isolated(), "rps eth0/rx-0 = 5").is_some());
         let named = isolated().set(|settings| settings.irqaffinity = Fact::Known(cpus("0,5")));
         assert_eq!(said(named, "irq_affinity eth0/rx-0 = 5"), "", "named at boot for interrupts");
+        let all = isolated().set(|settings| settings.irqaffinity = Fact::Known(cpus("0-7")));
+        assert_eq!(said(all, "irq_affinity eth0/rx-0 = 5"), "CPU 5 is isolated at boot (isolcpus=)");
         let quiet = host().set(|settings| settings.nohz_full = Fact::Known(cpus("7")));
         assert_eq!(said(quiet, "irq_affinity eth0/rx-0 = 7"), "CPU 7 is tickless (nohz_full=)");
         let parted = host().set(|settings| settings.cpuset = Fact::Known(cpus("0-5")));

@@ -30,8 +30,8 @@ pub(super) const RULE: Rule = Rule {
             percent(USED)
         )
     },
-    silent: "the mask of an interrupt allows such a CPU but none is counted there, irqaffinity= names the CPU, or every \
-             online CPU is isolated",
+    silent: "the mask of an interrupt allows such a CPU but none is counted there, irqaffinity= names the CPU and not \
+             all of them, or every online CPU is isolated",
     evidence: "the isolated CPUs, interrupts/s of the device on each of them, and the time these CPUs spend in \
                processes",
     cause: "Isolation keeps the scheduler away, not interrupts: their masks begin with all CPUs unless \
@@ -48,7 +48,7 @@ pub(super) const RULE: Rule = Rule {
 fn reserved(model: &Model) -> CpuMask {
     let known = |fact: &Fact<CpuMask>| fact.known().cloned().unwrap_or_default();
     let all = model.set_apart().union(&known(&model.settings.nohz_full));
-    all.difference(&known(&model.settings.irqaffinity)).intersection(&model.online())
+    all.difference(&model.assigned_at_boot()).intersection(&model.online())
 }
 
 /// Interrupts/s of the device's receive queues on each of these CPUs that has some, most first.
@@ -157,6 +157,9 @@ mod tests {
         host().isolate("2-4").silent(&RULE, "they arrive elsewhere");
         let chosen = host().isolate("5").set(|settings| settings.irqaffinity = Fact::Known(cpus("5")));
         chosen.silent(&RULE, "interrupts were assigned to it at boot");
+        // SEAPATH issue 865: isolcpus=managed_irq,domain,4-N irqaffinity=0-15.
+        let all = host().isolate("5").set(|settings| settings.irqaffinity = Fact::Known(cpus("0-15")));
+        assert_eq!(all.finding(&RULE).title, host().isolate("5").finding(&RULE).title, "no choice");
         host().isolate("0-7").silent(&RULE, "all are isolated: none is kept free");
         host().isolate("5").interrupts("eth0", 90.0).silent(&RULE, "a few");
     }

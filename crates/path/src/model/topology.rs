@@ -112,6 +112,13 @@ impl Model {
         self.online().difference(&self.set_apart())
     }
 
+    /// CPUs that interrupts were assigned to at boot (`irqaffinity=`): none by a list of all that are online, which is no choice.
+    pub fn assigned_at_boot(&self) -> CpuMask {
+        let named = self.settings.irqaffinity.known();
+        let some = named.filter(|named| !self.online().difference(named).is_empty());
+        some.cloned().unwrap_or_default()
+    }
+
     /// CPUs that may take receive work, by the list of [`crate::constraints`].
     pub fn usable(&self) -> CpuMask {
         constraints::usable(self)
