@@ -95,6 +95,8 @@ pub struct RequestedIrq {
     pub actions: Vec<String>,
     /// True if it is an event channel of Xen.
     pub is_of_xen: bool,
+    /// True if its chip is the RP1 of a Raspberry Pi 5.
+    pub is_of_rp1: bool,
     /// True if its chip cannot send it to other CPUs.
     pub is_fixed: bool,
     /// The PCI function whose vector it is, by its chip: `0000:00:03.0` of `PCI-MSIX-0000:00:03.0`, as since Linux 6.2
@@ -113,6 +115,7 @@ pub fn interrupt_actions(text: &str) -> Result<Vec<RequestedIrq>, ParseError> {
             number: irq,
             actions: actions(text).into_iter().map(str::to_owned).collect(),
             is_of_xen: text.trim_start().starts_with("xen-"),
+            is_of_rp1: text.trim_start().starts_with("rp1_irq_chip "),
             is_fixed: is_fixed(text),
             function: function(text).map(str::to_owned),
         });

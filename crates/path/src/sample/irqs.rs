@@ -92,24 +92,38 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Irq>> {
     // (arch/s390/pci/pci_irq.c: zpci_floating_irq_init).
     let clocksource = "sys/devices/system/clocksource/clocksource0/current_clocksource";
     let is_s390 = read::text(host, clocksource).known().is_some_and(|clock| clock.trim() == "tod");
+    let rp1_moves = || {
+        let release = read::text(host, "proc/sys/kernel/osrelease");
+        !release.known().is_some_and(|release| is_before_rp1_moves(release))
+    };
     read::interrupts(host, parse::interrupt_actions).map(|irqs| {
         let used = irqs.into_iter().filter(|irq| !irq.actions.is_empty());
-        let irqs = used.map(|RequestedIrq { number, actions, is_of_xen, is_fixed, function }| Irq {
-            number,
-            vector_of: function,
-            action: actions.join(", "),
-            affinity: read::cpu_list(host, &format!("proc/irq/{number}/smp_affinity_list")),
-            effective: match read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")) {
-                // Before Linux 5.12 event channels are moved without a note (drivers/xen/events/events_base.c).
-                Fact::Known(cpus) if cpus.is_empty() && is_of_xen => Fact::Unsupported,
-                // Kernels that note where interrupts go note nothing for it.
-                Fact::Unsupported if is_fixed || is_s390 => Fact::Known(CpuMask::new()),
-                cpus => cpus,
-            },
-            ..Irq::default()
-        });
+        let irqs =
+            used.map(|RequestedIrq { number, actions, is_of_xen, is_of_rp1, is_fixed, function }| Irq {
+                number,
+                vector_of: function,
+                action: actions.join(", "),
+                affinity: read::cpu_list(host, &format!("proc/irq/{number}/smp_affinity_list")),
+                effective: match read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")) {
+                    // Before Linux 5.12 event channels are moved without a note (drivers/xen/events/events_base.c).
+                    Fact::Known(cpus) if cpus.is_empty() && is_of_xen => Fact::Unsupported,
+                    Fact::Known(cpus) if cpus.is_empty() && is_of_rp1 && rp1_moves() => Fact::Unsupported,
+                    // Kernels that note where interrupts go note nothing for it.
+                    Fact::Unsupported if is_fixed || is_s390 => Fact::Known(CpuMask::new()),
+                    cpus => cpus,
+                },
+                ..Irq::default()
+            });
         irqs.map(|irq| Irq { node: node(&irq), ..irq }).collect()
     })
+}
+
+/// True for a kernel before rp1_irq_set_affinity of April 2024, which moves interrupts without a note (raspberrypi/linux PR 6090);
+/// OpenWrt took it into 6.1 as well.
+fn is_before_rp1_moves(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    let mut next = || numbers.next().flatten();
+    matches!((next(), next(), next()), (Some(6), Some(1), Some(..82)) | (Some(6), Some(6), Some(..23)))
 }
 
 #[cfg(test)]
@@ -131,5 +145,21 @@ mod tests {
         assert_eq!(effective("GICv3", "arch_sys_counter"), Fact::Unsupported);
         assert_eq!(effective("ARMCTRL-level", "arch_sys_counter"), Fact::Known(CpuMask::new()));
         assert_eq!(effective("PCI-MSI", "tod"), Fact::Known(CpuMask::new()), "s390");
+    }
+
+    /// raspberrypi/linux issue 7101: on 6.12 it moves, and the kernel has still no CPU for it.
+    #[test]
+    fn a_chip_that_moves_interrupts_without_a_note_says_nothing() {
+        let is_known = |chip: &str, release: &str| {
+            let host = RecordedHost::new()
+                .with("proc/interrupts", format!("  CPU0 CPU1\n 106: 1 0 {chip}   6 Level eth0\n"))
+                .with("proc/irq/106/effective_affinity_list", "\n")
+                .with("proc/sys/kernel/osrelease", format!("{release}\n"));
+            take(&host).known().expect("read")[0].effective == Fact::Known(CpuMask::new())
+        };
+        assert!(!is_known("rp1_irq_chip", "6.12.62+rpt-rpi-2712"));
+        assert!(!is_known("rp1_irq_chip", "6.6.31-v8") && !is_known("rp1_irq_chip", "6.1.86"));
+        assert!(is_known("rp1_irq_chip", "6.6.20+rpt-rpi-2712") && is_known("rp1_irq_chip", "6.1.0-rpi8"));
+        assert!(is_known("GICv2", "6.12.62+rpt-rpi-2712"));
     }
 }
