@@ -173,7 +173,7 @@ pub fn changeable_queues<'m>(model: &Model, nic: &'m Nic) -> Result<&'m Channels
     if model.unknown_napis().is_some() {
         return Err(format!("the NAPIs of {name} are unknown, so their settings could not be restored"));
     }
-    if let Some(why) = fixed(nic).or_else(|| fixed_by_xdp(nic)) {
+    if let Some(why) = fixed(nic).or_else(|| fixed_by_xdp(nic)).or_else(|| separate(nic)) {
         return Err(why);
     }
     let channels = nic.hardware.channels.known();
@@ -196,6 +196,16 @@ fn fixed(nic: &Nic) -> Option<String> {
     is_fixed.then(|| format!("{} cannot change the number of queues of {}", driver(nic), nic.name))
 }
 
+/// fbnic, bnxt and ionic refuse combined channels next to those for one direction (their `set_channels`).
+fn separate(nic: &Nic) -> Option<String> {
+    let channels = nic.hardware.channels.known()?;
+    let is_separate = channels.combined?.now == 0 && channels.rx?.now > 0;
+    let why = || {
+        format!("{} has separate queues for RX and TX, and may refuse combined ones next to them", nic.name)
+    };
+    is_separate.then(why)
+}
+
 /// True if one interrupt brings the packets of all receive queues, and would bring those of more.
 fn has_one_irq(nic: &Nic) -> bool {
     let mut irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).flat_map(Irq::actions);
@@ -209,7 +219,7 @@ fn driver(nic: &Nic) -> &str {
 /// The kind of channels that receive, their number, and the most that are of use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLimit {
-    /// Combined channels if the device has any.
+    /// Combined channels if the device may have any, unless its queues are separate ones.
     pub kind: ChannelKind,
     /// Current number.
     pub now: u32,
@@ -222,8 +232,11 @@ pub struct QueueLimit {
 /// The limit of the number of receive queues; `None` if the device does not report any.
 pub fn queue_limit(nic: &Nic) -> Option<QueueLimit> {
     let channels = nic.hardware.channels.known()?;
-    let kind = if channels.combined.is_some() { ChannelKind::Combined } else { ChannelKind::Rx };
+    let separate = separate(nic);
+    let is_combined = channels.combined.is_some() && separate.is_none();
+    let kind = if is_combined { ChannelKind::Combined } else { ChannelKind::Rx };
     let count = channels.count(kind)?;
+    let by_kind = separate.map(|why| (count.now, why));
     let name = &nic.name;
     let by_rss = rss_reach(nic).map(|queues| {
         let reached = u32::try_from(queues).unwrap_or(u32::MAX);
@@ -246,6 +259,7 @@ pub fn queue_limit(nic: &Nic) -> Option<QueueLimit> {
         .chain(by_xdp)
         .chain(by_driver)
         .chain(by_irq)
+        .chain(by_kind)
         .filter(|(most, _)| *most < count.max)
         .min();
     let (most, why) = least.map_or((count.max, None), |(most, why)| (most, Some(why)));
@@ -384,8 +398,9 @@ impl Constraints {
 #[cfg(test)]
 mod tests {
     use super::{Binds, Constraints, changeable_queues, queue_limit, slow, usable};
+    use crate::model::Model;
     use crate::sketch::{Sketch, cpus};
-    use rxlab_base::parse::ethtool::Channels;
+    use rxlab_base::parse::ethtool::{ChannelKind, Channels, Count};
     use rxlab_base::units::{Fact, Need};
 
     /// A plan that apply refuses.
@@ -424,6 +439,23 @@ mod tests {
         assert_eq!(changeable_queues(&model, &model.nics[0]).expect_err("fixed"), why);
         let limit = queue_limit(&model.nics[0]).expect("reported");
         assert_eq!((limit.most, limit.why.as_deref()), (1, Some(why)));
+    }
+
+    /// fbnic_set_channels refuses `rx 4 tx 4 combined 16`.
+    #[test]
+    fn separate_queues_get_no_combined_ones() {
+        let (mut model, _) = Sketch::new(16).device("eth0", &[0, 1, 2, 3]).build();
+        let limit = |model: &mut Model, one: u32, both: u32| {
+            let (one, both) = (Some(Count { now: one, max: 64 }), Some(Count { now: both, max: 128 }));
+            let channels = Channels { rx: one, tx: one, combined: both, other: None };
+            model.nics[0].hardware.channels = Fact::Known(channels);
+            let limit = queue_limit(&model.nics[0]).expect("reported");
+            assert_eq!(changeable_queues(model, &model.nics[0]).err(), limit.why);
+            (limit.kind, limit.now, limit.most)
+        };
+        assert_eq!(limit(&mut model, 4, 0), (ChannelKind::Rx, 4, 4));
+        assert_eq!(limit(&mut model, 0, 4), (ChannelKind::Combined, 4, 128));
+        assert_eq!(limit(&mut model, 2, 4), (ChannelKind::Combined, 4, 128), "ice has both");
     }
 
     /// mvpp2 sets IRQ_NO_BALANCING: a write to `smp_affinity` fails with EIO.

@@ -30,8 +30,8 @@ pub(super) const RULE: Rule = Rule {
             percent(USED)
         )
     },
-    silent: "the mask of an interrupt allows such a CPU but none is counted there, irqaffinity= names the CPU and not \
-             all of them, or every online CPU is isolated",
+    silent: "the mask of an interrupt allows such a CPU but none is counted there, irqaffinity= names the CPU but \
+             not all of them, or every online CPU is isolated",
     evidence: "the isolated CPUs, interrupts/s of the device on each of them, and the time these CPUs spend in \
                processes",
     cause: "Isolation keeps the scheduler away, not interrupts: their masks begin with all CPUs unless \
