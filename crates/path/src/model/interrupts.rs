@@ -154,7 +154,7 @@ fn own<'a>(
     others: &Others<'_>,
 ) -> Vec<Own<'a>> {
     let driver = nic.driver.known().map(String::as_str);
-    let device = Device { nic: nic.name.as_str(), driver, path };
+    let device = Device { nic: nic.name.as_str(), driver, path, usb_buses: &nic.usb_buses };
     // Sorted: a host with many virtual functions asks for each interrupt of each.
     let is_listed =
         |raw: &Irq| nic.msi_irqs.known().is_some_and(|list| list.binary_search(&raw.number).is_ok());

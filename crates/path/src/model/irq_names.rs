@@ -107,6 +107,8 @@ pub(super) struct Device<'a> {
     pub(super) driver: Option<&'a str>,
     /// Target of the link `/sys/class/net/NAME`.
     pub(super) path: Option<&'a str>,
+    /// Buses of its USB host, if it has one and they are known.
+    pub(super) usb_buses: &'a [String],
 }
 
 impl<'a> Device<'a> {
@@ -139,9 +141,13 @@ impl<'a> Device<'a> {
         self.parts().last().filter(has_number)
     }
 
-    /// True for the bare name of its device, or the interrupt of its USB host: `xhci-hcd:usb1`.
+    /// True for the bare name of its device, or the interrupt of its USB host: `xhci-hcd:usb1`. A host of USB 3 has a second bus for
+    /// its fast ports, without an interrupt of its own (drivers/usb/core/hcd.c: usb_add_hcd).
     fn is_own_name(&self, name: &str) -> bool {
-        let usb = || usb_bus(name).is_some_and(|bus| self.parts().any(|part| part == bus));
+        let is_own = |bus: &str| {
+            self.parts().any(|part| part == bus) || self.usb_buses.iter().any(|other| other == bus)
+        };
+        let usb = || usb_bus(name).is_some_and(is_own);
         self.virtio() == Some(name) || self.platform() == Some(name) || usb()
     }
 }
@@ -271,7 +277,7 @@ mod tests {
     #[test]
     fn names_as_the_drivers_give_them() {
         for (driver, action, nic, expected) in NAMES {
-            let device = Device { nic, driver: Some(driver), path: None };
+            let device = Device { nic, driver: Some(driver), path: None, usb_buses: &[] };
             let found = serves(action, &device).filter(|serves| *serves != Serves::Other);
             assert_eq!(found, expected, "{driver}: {action}");
         }
@@ -311,7 +317,7 @@ mod tests {
         {
             let action = name.example;
             let (first, last) = name.numbers_in(action).expect("numbers");
-            let device = Device { nic: "eth0", driver: Some(driver), path: None };
+            let device = Device { nic: "eth0", driver: Some(driver), path: None, usb_buses: &[] };
             let (queue, sent) = match name.number {
                 IrqNumber::Receive(from) => (Serves::Queues(first - from, last - from), None),
                 IrqNumber::FromLowest => (Serves::FromLowest(first), None),
@@ -336,7 +342,7 @@ mod tests {
     fn names_of_other_drivers_mean_nothing() {
         for driver in [None, Some("no-such-driver"), Some("e1000")] {
             for action in ["eth0-TxRx-3", "eth0-rx-0", "virtio0-input.1", "mlx5_comp0@pci:0000:00:03.0"] {
-                let device = Device { nic: "eth0", driver, path: None };
+                let device = Device { nic: "eth0", driver, path: None, usb_buses: &[] };
                 assert_eq!(serves(action, &device), None, "{driver:?}: {action}");
             }
         }
@@ -344,7 +350,7 @@ mod tests {
 
     #[test]
     fn devices_of_a_soc_and_on_usb() {
-        let at = |nic, path| Device { nic, driver: None, path: Some(path) };
+        let at = |nic, path| Device { nic, driver: None, path: Some(path), usb_buses: &[] };
         let soc = at("eth0", "../../devices/platform/soc/1b100000.ethernet/net/eth0");
         assert!(names_device("1b100000.ethernet", &soc) && names_device("1b100000.ethernet-tx0", &soc));
         assert!(!names_device("1b110000.ethernet", &soc) && !names_device("soc", &soc));
@@ -362,17 +368,17 @@ mod tests {
     #[test]
     fn the_interrupt_of_a_phy_is_no_queue_s() {
         let path = Some("../../devices/platform/soc/2188000.ethernet/net/eth0");
-        let device = Device { nic: "eth0", driver: Some("fec"), path };
+        let device = Device { nic: "eth0", driver: Some("fec"), path, usb_buses: &[] };
         assert!(names_device("2188000.ethernet-1:00", &device));
         assert_eq!(serves("2188000.ethernet-1:00", &device), Some(Serves::Other));
         assert_eq!(serves("2188000.ethernet", &device), Some(Serves::Device));
-        let pci = Device { nic: "eth0", driver: Some("hibmcge"), path: None };
+        let pci = Device { nic: "eth0", driver: Some("hibmcge"), path: None, usb_buses: &[] };
         assert_eq!(serves("hibmcge-0000:84:00.1-rx", &pci), Some(Serves::All), "no address of a PHY");
     }
 
     #[test]
     fn names_and_addresses_on_other_buses() {
-        let at = |nic, path| Device { nic, driver: None, path: Some(path) };
+        let at = |nic, path| Device { nic, driver: None, path: Some(path), usb_buses: &[] };
         let power = at("eth0", "../../devices/vio/30000003/net/eth0");
         assert!(
             names_device("ibmvnic-30000003-rx0", &power) && !names_device("ibmvnic-30000004-rx0", &power)
@@ -384,11 +390,14 @@ mod tests {
         // An interface that has the name of another bus.
         let usb = at("usb1", "../../devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/net/usb1");
         assert!(!names_device("xhci-hcd:usb1", &usb) && names_device("xhci-hcd:usb2", &usb));
+        let both = ["usb1".to_owned(), "usb2".to_owned()];
+        let fast = Device { usb_buses: &both, ..usb };
+        assert!(names_device("xhci-hcd:usb1", &fast) && !names_device("xhci-hcd:usb3", &fast));
     }
 
     #[test]
     fn devices_are_told_apart() {
-        let at = |nic, path| Device { nic, driver: None, path };
+        let at = |nic, path| Device { nic, driver: None, path, usb_buses: &[] };
         let virtio = at("eth0", Some("../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0"));
         assert!(names_device("virtio2-input.0", &virtio));
         assert!(!names_device("virtio21-input.0", &virtio));

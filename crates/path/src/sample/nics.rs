@@ -30,6 +30,8 @@ pub struct RawNic {
     pub operstate: Fact<String>,
     /// MSI interrupts of its PCI function. Some drivers list interrupts that do not exist.
     pub msi_irqs: Fact<Vec<IrqId>>,
+    /// Buses of its USB host, such as `usb1`; empty for other devices, and if they cannot be listed.
+    pub usb_buses: Vec<String>,
     /// Receive queues, by index, without interrupts and NAPIs: these have sources of their own.
     pub rx: Vec<RxQueue>,
     /// Transmit queues, by index.
@@ -223,6 +225,7 @@ fn one(
         },
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
+        usb_buses: device.map(|path| usb_buses(host, path)).unwrap_or_default(),
         napi,
         queue_statistics: hardware::queue_statistics(host, &name, &hardware, rx_queues),
         hardware,
@@ -260,6 +263,21 @@ fn msi_irqs(host: &dyn Host, path: &str) -> Fact<Vec<IrqId>> {
         irqs.sort();
         irqs
     })
+}
+
+/// The buses of the USB host on a device path: one for each of its root hubs.
+fn usb_buses(host: &dyn Host, device_path: &str) -> Vec<String> {
+    let is_bus = |part: &str| {
+        let number = part.strip_prefix("usb").unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+    };
+    let device = device_path.rsplit_once("/net/").map_or("", |(device, _)| device);
+    let parts: Vec<&str> = device.split('/').collect();
+    let Some(bus) = parts.iter().position(|part| is_bus(part)) else { return Vec::new() };
+    let folder = parts[..bus].join("/");
+    let mut names = host.list(&format!("sys/{}", folder.trim_start_matches("../"))).unwrap_or_default();
+    names.retain(|name| is_bus(name));
+    names
 }
 
 /// The last PCI function on a device path: `0000:00:03.0`.

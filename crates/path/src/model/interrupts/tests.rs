@@ -389,3 +389,25 @@ fn names_that_interfaces_had_when_they_were_found() {
     assert_eq!(links(["eth1", "eth2"], &["eth0_g0_rx", "eth1_g0_rx"]), [None; 2], "no interface is eth0");
     assert_eq!(links(["eth0", "eth9"], &["eth0_g0_rx"]), [None; 2], "eth9 is up");
 }
+
+/// Odroid XU4: its NIC is on usb6, and the interrupt of that host is called xhci-hcd:usb5.
+#[test]
+fn a_usb_host_names_its_interrupt_by_its_first_bus() {
+    let irqs = |buses: &[&str]| {
+        let folder = "devices/platform/soc/xhci-hcd.9.auto";
+        let mut host = RecordedHost::new()
+            .with_link("sys/class/net/eth0", &format!("../../{folder}/usb6/6-1/6-1:1.0/net/eth0"))
+            .with("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n")
+            .with(
+                "proc/interrupts",
+                "  CPU0\n 134: 0 GICv2 104 Level xhci-hcd:usb3\n 135: 0 GICv2 105 Level xhci-hcd:usb5\n",
+            );
+        for bus in buses {
+            host = host.with(&format!("sys/{folder}/{bus}/speed"), "480\n");
+        }
+        let model = Model::new(&Inventory::take(&host, Scope::All));
+        model.nics[0].rx[0].irqs.iter().map(|irq| (irq.number.0, irq.source)).collect::<Vec<_>>()
+    };
+    assert_eq!(irqs(&["usb5", "usb6"]), [(135, Source::Only)]);
+    assert_eq!(irqs(&[]), [], "which buses the host has is not known");
+}
