@@ -87,9 +87,8 @@ impl Ledger {
             for counter in expected(nic).filter(|counter| !counted.losses.contains_key(*counter)) {
                 missing.entry((stage(nic, counter), counter)).or_default().push(&nic.name);
             }
-            let by_device = by_device(nic, counted);
-            device += by_device;
-            let own = by_interface(nic, counted, by_device, rates);
+            device += by_device(nic, counted);
+            let own = by_interface(nic, counted, rates);
             (received, sent) = (received + own.received, sent + own.sent);
             ledger.add_interface(nic, counted);
         }
@@ -292,8 +291,6 @@ fn by_device(nic: &Nic, counted: &NicRates) -> f64 {
 /// Packets/s that an interface dropped, and nothing else accounts for.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Dropped {
-    /// By its device, other than for lack of a buffer in the ring.
-    pub device: f64,
     /// Of those that it received.
     pub received: f64,
     /// Of those that it sent to its other end on this machine.
@@ -303,19 +300,18 @@ pub struct Dropped {
 /// Packets/s that an interface dropped, less those that its device or a full backlog may have: a lower bound.
 pub fn dropped(nic: &Nic, rates: &Rates) -> Dropped {
     let Some(counted) = rates.nic(&nic.name) else { return Dropped::default() };
-    let own = by_interface(nic, counted, by_device(nic, counted), rates);
+    let own = by_interface(nic, counted, rates);
     let rest = |dropped: f64| (dropped - backlog(rates)).max(0.0);
-    Dropped { received: rest(own.received), sent: rest(own.sent), ..own }
+    Dropped { received: rest(own.received), sent: rest(own.sent) }
 }
 
 fn backlog(rates: &Rates) -> f64 {
     rates.cpus.iter().map(|cpu| cpu.dropped).sum()
 }
 
-fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64, rates: &Rates) -> Dropped {
+fn by_interface(nic: &Nic, counted: &NicRates, rates: &Rates) -> Dropped {
     let rate = |counter| counted.losses.get(counter).copied().unwrap_or_default();
     let sent = if hands_over(nic) { rate("tx_dropped") } else { 0.0 };
-    let device = (by_device - counted.rx_missed).max(0.0);
     // A bond adds its members' counters to its own (bond_get_stats). Where netlink is denied, it is not known to be one. Devices
     // above others are none: paravirtual ones above virtual functions.
     let kind = nic.stack.kind.as_deref();
@@ -327,7 +323,7 @@ fn by_interface(nic: &Nic, counted: &NicRates, by_device: f64, rates: &Rates) ->
     let of_device = of_device.filter(|(counter, _)| loss_kind(counter) != Some(LossKind::Damaged));
     let of_device = of_device.map(|(_, rate)| rate).fold(0.0, f64::max);
     let counted_elsewhere = of_device + of_members.sum::<f64>();
-    Dropped { device, received: (rate("rx_dropped") - counted_elsewhere).max(0.0), sent }
+    Dropped { received: (rate("rx_dropped") - counted_elsewhere).max(0.0), sent }
 }
 
 /// What traffic control of an interface drops of what a receiver here would get, by place, in packets/s.

@@ -78,6 +78,9 @@ const QUEUEING: [&str; 11] =
 /// Where an interface loses packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lost {
+    /// On the link: frames arrived damaged.
+    Damaged,
+    /// By the device, for another reason.
     Device,
     Received,
     Sent,
@@ -95,18 +98,29 @@ fn heaviest(all: Vec<Loss<'_>>) -> Option<Loss<'_>> {
     all.into_iter().rev().max_by(|a, b| a.2.total_cmp(&b.2))
 }
 
+/// Damaged frames, and what the device lost otherwise. Several counters may have the same packet, and `rx_errors` of some drivers
+/// also has what found no buffer (gem_get_stats() of macb): only the rest of it is damaged. With traffic, ring-overruns reports
+/// what found no buffer.
+fn of_device<'a>(nic: &Nic, traffic: &'a NicRates) -> [Loss<'a>; 2] {
+    let counted = counted_by_device(nic, traffic).into_iter();
+    let is_damaged = |counter: &str| loss_kind(counter) == Some(LossKind::Damaged);
+    let (damaged, others): (Vec<_>, Vec<_>) = counted.partition(|(counter, _)| is_damaged(counter));
+    let (by, lost) = others.first().copied().unwrap_or_default();
+    let explained = others.iter().map(|(_, rate)| rate).sum::<f64>().max(traffic.rx_missed);
+    let damaged = damaged.into_iter().map(|(counter, rate)| {
+        let is_sum = counter.ends_with("rx_errors");
+        (Lost::Damaged, counter, if is_sum { rate - explained } else { rate })
+    });
+    let told = if has_traffic(traffic) { traffic.rx_missed } else { 0.0 };
+    [heaviest(damaged.collect()).unwrap_or((Lost::Damaged, "", 0.0)), (Lost::Device, by, lost - told)]
+}
+
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let traffic = rates.nic(&nic.name)?;
-    let (name, Dropped { device, received, sent }) = (&nic.name, dropped(nic, rates));
-    let by_device = counted_by_device(nic, traffic);
-    let (by, all_of_device) = by_device.first().copied().unwrap_or_default();
-    // Of little traffic, ring-overruns says nothing.
-    let device = if has_traffic(traffic) { device } else { all_of_device };
-    let places = [
-        (Lost::Device, by, device),
-        (Lost::Received, "rx_dropped", received),
-        (Lost::Sent, "tx_dropped", sent),
-    ];
+    let (name, Dropped { received, sent }) = (&nic.name, dropped(nic, rates));
+    let [damaged, device] = of_device(nic, traffic);
+    let places =
+        [damaged, device, (Lost::Received, "rx_dropped", received), (Lost::Sent, "tx_dropped", sent)];
     let controlled = by_traffic_control(nic, rates);
     let controlled = controlled.map(|(counter, rate)| {
         (if counter == FILTERS { Lost::Filters } else { Lost::Queues }, counter, rate)
@@ -123,10 +137,10 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (filters, others): (Vec<_>, Vec<_>) = mattering.partition(|(place, ..)| *place == Lost::Filters);
     let (place, counter, lost) = heaviest(others).or_else(|| heaviest(filters))?;
     let (is_sent, rest) = (sends(place), rest(place));
-    let is_damaged = place == Lost::Device && loss_kind(by) == Some(LossKind::Damaged);
+    let is_damaged = place == Lost::Damaged;
     let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
         let dropped = match place {
-            Lost::Device if is_damaged => "damaged",
+            Lost::Damaged => "damaged",
             Lost::Device => "lost by the device",
             _ => "dropped",
         };
@@ -139,13 +153,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })];
     let grew = traffic.losses.iter().map(|(counter, rate)| (counter.as_str(), *rate));
     let grew = grew.filter(|(counter, rate)| *rate > 0.0 && !counter.ends_with("x_dropped"));
-    let own = grew.filter(|shown| place != Lost::Device || *shown != (by, lost));
+    let own =
+        grew.filter(|shown| !matches!(place, Lost::Damaged | Lost::Device) || *shown != (counter, lost));
     evidence.extend(own.map(|(counter, rate)| {
         Evidence::about(Subject::nic(nic), |seen| {
             format!("{name}: {counter} {}/s", seen.packets(counter, rate))
         })
     }));
-    if place == Lost::Device && !is_damaged {
+    if place == Lost::Device {
         evidence.extend(emptied_by(model, rates, nic));
     }
     let kind = nic.stack.kind.as_deref().unwrap_or_default();
@@ -175,7 +190,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     } else if is_damaged {
         inspect = Some(format!("ethtool -S {name}"));
         let why = format!(
-            "the frames arrived damaged, or with a wrong length ({by}): the link or its other end is the cause"
+            "the frames arrived damaged, or with a wrong length ({counter}): the link or its other end is the cause"
         );
         (
             why,
@@ -184,7 +199,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     } else if place == Lost::Device && starves {
         inspect = Some(format!("ethtool -S {name}"));
         let why = format!(
-            "most of the few packets that arrive find no buffer ({by}): a queue no longer receives, because of a driver or an \
+            "most of the few packets that arrive find no buffer ({counter}): a queue no longer receives, because of a driver or an \
              XDP program that does not return its buffers, or they come in bursts longer than the ring"
         );
         (
@@ -194,7 +209,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         )
     } else if place == Lost::Device {
         let why = format!(
-            "the device lost them before they reached the host ({by}): it had no room, the host gave it no buffer \
+            "the device lost them before they reached the host ({counter}): it had no room, the host gave it no buffer \
              that is large enough, or another reason, which only its maker documents"
         );
         (why, if room_of(nic).is_some() { LARGER_RING } else { NO_LARGER_RING })
@@ -247,7 +262,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "find the reason: `ethtool -S` of the interface, or `perf trace -a -e skb:kfree_skb`",
         )
     };
-    let may_pause = place == Lost::Device && !is_damaged && !starves && nic.hardware.function.may_pause();
+    let may_pause = place == Lost::Device && !starves && nic.hardware.function.may_pause();
     let remedy = format!("{remedy}{}", if may_pause { FLOW_CONTROL } else { "" });
     let severity = if place == Lost::Filters { Severity::Note } else { Severity::Warning };
     let part = precise_percent(lost / (lost + rest));
@@ -348,6 +363,21 @@ mod tests {
             "{found:?}"
         );
         host().counted("eth0", "rx_crc_errors", 5.0).silent(&RULE, "few");
+    }
+
+    /// macb adds what found no buffer to `rx_errors`: those were "6 damaged frames/s, check the cable".
+    #[test]
+    fn what_another_counter_explains_is_not_damaged() {
+        let host = |received: f64, lost: f64, damaged: f64| {
+            let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", received).missed("eth0", lost);
+            let sketch = sketch.counted("eth0", "rx_over_errors", lost);
+            sketch.counted("eth0", "rx_errors", lost + damaged).counted("eth0", "rx_crc_errors", damaged)
+        };
+        let starved = host(0.2, 6.0, 0.1).finding(&RULE);
+        assert_eq!(starved.title, "eth0 drops 6 packets/s (96.8 %)");
+        assert!(starved.why.contains("no buffer") && !starved.remedy.contains("cable"), "{starved:?}");
+        let both = host(6e4, 600.0, 300.0).finding(&RULE);
+        assert_eq!(both.title, "eth0 receives 300 damaged frames/s (0.5 %)");
     }
 
     #[test]
