@@ -265,7 +265,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let may_pause = place == Lost::Device && !starves && nic.hardware.function.may_pause();
     let remedy = format!("{remedy}{}", if may_pause { FLOW_CONTROL } else { "" });
     let severity = if place == Lost::Filters { Severity::Note } else { Severity::Warning };
-    let part = precise_percent(lost / (lost + rest));
+    // What filters or the stack drop was received (rx_packets in if_link.h); some virtual drivers count only what they pass on.
+    let has_all = place == Lost::Filters || place == Lost::Received && nic.kind == NicKind::Device;
+    let part = precise_percent(lost / if has_all { rest.max(lost) } else { lost + rest });
     Some(Finding {
         severity,
         title: if is_damaged {
@@ -469,6 +471,8 @@ mod tests {
         let filters = drops("eth0", "tc filters", 700.0).finding(&RULE);
         assert_eq!(filters.seen(), ["eth0: 700 packets/s dropped (tc filters), 60,000 received"]);
         assert_eq!(filters.severity, Severity::Note, "on purpose");
+        let all = drops("eth0", "tc filters", 6e4).finding(&RULE);
+        assert_eq!(all.title, "eth0 drops 60,000 packets/s (100.0 %)", "they were received before");
         assert_eq!(filters.inspect.as_deref(), Some("tc -s filter show dev eth0 ingress"));
         let queues = drops("one0", "tc queues", 700.0).finding(&RULE);
         assert_eq!(queues.seen(), ["one0: 700 packets/s dropped (tc queues), 50,000 sent"]);
