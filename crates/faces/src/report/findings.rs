@@ -87,7 +87,7 @@ pub fn nothing(report: &DoctorReport) -> String {
     }
     let lost = load.ledger.in_words();
     let figures =
-        [load.receive_time.map(|time| format!("busiest CPU {} in softirq", percent(time))), Some(lost)];
+        [load.receive_time.map(|time| format!("busiest CPU {} receiving", percent(time))), Some(lost)];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
     let is_full = load.headroom.is_some_and(|headroom| headroom.machine <= answer::NO_ROOM);
     let verdict =
@@ -267,7 +267,7 @@ mod tests {
             "{busy}"
         );
         assert!(busy.contains("   try    rxlab tune    (a few minutes; "), "{busy}");
-        assert!(host(0.4).starts_with("nothing to do: busiest CPU 40 %"), "{}", host(0.4));
+        assert!(host(0.4).starts_with("nothing to do: busiest CPU 40 % receiving"), "{}", host(0.4));
         let router = Sketch::new(2).device("eth0", &[0, 1]).queue_traffic("eth0", &[1e5; 2]);
         let full = plain(router.nic_rates("eth0", |nic| nic.tx_packets = 2e5).all_receive("0-1", 0.96, 1e5));
         assert!(

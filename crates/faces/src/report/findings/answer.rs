@@ -424,7 +424,7 @@ mod tests {
             Sketch::new(4).device("eth0", &[0, 1, 2, 3]).traffic("eth0", 2e4).all_receive("0-3", 0.05, 5e3);
         let answer = Answer::new(&diagnosed(host));
         assert_eq!((answer.fixes.len(), answer.severity), (0, None), "{answer:?}");
-        assert_eq!(answer.headline, "nothing to do: busiest CPU 5 % in softirq, no drops");
+        assert_eq!(answer.headline, "nothing to do: busiest CPU 5 % receiving, no drops");
     }
 
     /// It was "nothing to do".
