@@ -38,7 +38,7 @@ fn main() {
         ended: 0.0,
         seconds: rates.seconds,
         receive_time: rates.cpus.iter().map(|cpu| (cpu.cpu, receive_time(cpu))).collect(),
-        headroom: Some(headroom(&rates)),
+        headroom: Some(headroom(&model, &rates)),
         findings: diagnose(&model, &rates),
         gaps: rates.gaps.len(),
     };

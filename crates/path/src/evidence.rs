@@ -17,7 +17,7 @@ pub use origin::{
     ORIGIN, candidates, carrier, foreign, foreign_nic, may_be_foreign, may_come, of_another_namespace,
     rounds, takes_unknown,
 };
-pub use room::{Headroom, LINK, LinkUse, full_link, headroom, room};
+pub use room::{Headroom, LINK, LinkUse, full_link, fullest, headroom, room};
 
 /// Packets/s from which an interface counts as carrying traffic. Below it, even at 10 us per packet,
 /// receive work takes less than 1 % of one CPU and no setting can matter.

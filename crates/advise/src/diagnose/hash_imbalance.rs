@@ -259,7 +259,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!("RPS may hand them to {}, but CPU {cpu} takes most", cpus_text(&mask)),
         )
     }));
-    evidence.push(fits(rates));
+    evidence.push(fits(model, rates));
     let is_steered = queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty());
     let is_uneven = part.is_some_and(TablePart::is_uneven);
     let mut plans = if is_steered { Vec::new() } else { spreading(rates, cpu) };

@@ -88,7 +88,7 @@ fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
         format!(
             "without any receive work there would be {} more capacity; headroom of the machine: {}",
             seen.precise_percent("gain", share / (1.0 - share)),
-            seen.times("headroom_machine", headroom(rates).machine)
+            seen.times("headroom_machine", headroom(model, rates).machine)
         )
     }));
     Some(Finding {

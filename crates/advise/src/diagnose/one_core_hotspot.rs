@@ -323,7 +323,7 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
         loaded(model, rates).into_iter().filter(|queue| queue.cpu != cpu && queue.load >= DROWNING);
     found.extend(drowning.take(OTHERS).map(|queue| queue.evidence(rates)));
     found.extend(steal(rates, &cpu.into()));
-    found.push(fits(rates));
+    found.push(fits(model, rates));
     found
 }
 

@@ -276,8 +276,8 @@ pub(super) fn steal(rates: &Rates, cpus: &CpuMask) -> Option<Evidence> {
 }
 
 /// Evidence: how much more fits.
-pub(super) fn fits(rates: &Rates) -> Evidence {
-    let room = headroom(rates);
+pub(super) fn fits(model: &Model, rates: &Rates) -> Evidence {
+    let room = headroom(model, rates);
     Evidence::about(Subject::Machine, |seen| {
         format!(
             "headroom: {} for receive work of the hottest CPU, {} for the machine",

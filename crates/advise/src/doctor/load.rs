@@ -61,7 +61,7 @@ pub(super) fn load(model: &Model, rates: &Rates) -> Load {
         packets: is_counted.then(|| rates.cpus.iter().map(|cpu| cpu.packets).sum()),
         dropped: ledger.per_second,
         ledger,
-        headroom: busiest.map(|_| headroom(rates)),
+        headroom: busiest.map(|_| headroom(model, rates)),
         unseen: rates.unseen.clone(),
         host_limit: devices
             .max_by(|a, b| packets(a).total_cmp(&packets(b)))

@@ -38,7 +38,7 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
     moves.extend(of_others(model, rates, &moves));
     let basis = measure(rates, &mut moves);
     let nothing = || format!("in the model it moves no receive work{}", in_brackets(&left_out(model, plan)));
-    let mut prediction = predict(rates, &moves).ok_or_else(nothing)?.at(packets).rounded();
+    let mut prediction = predict(model, rates, &moves).ok_or_else(nothing)?.at(packets).rounded();
     prediction.basis = basis;
     prediction.left_out = left_out(model, plan);
     prediction.limit = nics().filter(|nic| asked.is_about(nic)).find_map(|nic| host_limit(rates, nic));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::moves::{Cost, Move, Shares};
 use rxlab_base::units::CpuId;
-use rxlab_path::evidence::{Headroom, busy, headroom, receiving, room};
-use rxlab_path::model::Rates;
+use rxlab_path::evidence::{Headroom, busy, fullest, headroom, receiving, room};
+use rxlab_path::model::{Model, Rates};
 use rxlab_setting::{CHANGE, CpuLoad, Overfull, Prediction, Range};
 
 /// Smallest receive time that is listed.
@@ -31,11 +31,11 @@ struct Then {
 
 /// Calculates the effect of the moves, by fixed fractions where costs were not measured. `moves` has all
 /// queues that bring the CPUs work. `None` if nothing moves in this model.
-pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
+pub(super) fn predict(model: &Model, rates: &Rates, moves: &[Move]) -> Option<Prediction> {
     let before: BTreeMap<CpuId, f64> = rates.cpus.iter().map(|cpu| (cpu.cpu, receiving(cpu))).collect();
     let shares = Shares::new(before.clone(), moves);
     let sum = |times: &BTreeMap<CpuId, f64>| times.values().sum::<f64>();
-    let all_busy: f64 = rates.cpus.iter().map(busy).sum();
+    let (all_busy, cpus) = fullest(model, rates);
     let hottest = most(&before).map(|(cpu, _)| cpu);
     let full = hottest.and_then(|cpu| rates.cpu(cpu)).filter(|cpu| busy(cpu) >= SATURATED);
     // Other work of a full CPU may be sending or reading as much as it gets to: it need not grow with the
@@ -45,7 +45,7 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
         let times = shares.after(moves, cost);
         let extra = sum(&times) - sum(&before);
         let hottest = room(most(&times).map_or(0.0, |(_, time)| time));
-        let machine = |busy: f64| room((busy + extra) / rates.cpus.len() as f64);
+        let machine = |busy: f64| room((busy + extra) / cpus);
         let headroom = Headroom { hottest, machine: machine(all_busy) };
         let at_most = Headroom { hottest, machine: machine(all_busy - elastic) };
         Then { times, extra, headroom, at_most }
@@ -81,7 +81,7 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
         Overfull { cpu: cpu.cpu, busy: busy(cpu) - before[&cpu.cpu] + least }
     });
     let overfull = overfull.max_by(|a, b| a.busy.total_cmp(&b.busy)).filter(|full| full.busy > 1.0 + CHANGE);
-    let now = headroom(rates);
+    let now = headroom(model, rates);
     let loads = then.times.iter().map(|(cpu, after)| {
         let range = (cases > 0).then(|| among(&|then| then.times[cpu]));
         CpuLoad { cpu: *cpu, before: before[cpu], after: *after, range }
@@ -123,7 +123,7 @@ mod tests {
     use crate::plan::moves::{Cost, Measured, Move, Steering};
     use crate::plan::spread::even;
     use rxlab_base::units::CpuId;
-    use rxlab_path::model::{NicKind, Rates};
+    use rxlab_path::model::{Model, NicKind, Rates};
     use rxlab_setting::Prediction;
 
     fn step(kind: NicKind, from: u32, now: &str, to: &str) -> Move {
@@ -132,12 +132,12 @@ mod tests {
         Move { kind, packets: 42_000.0, from, then: from, now: mask(now), to: mask(to), cost: None }
     }
 
-    fn of_a_device(rates: &Rates, now: &str, to: &str) -> Option<Prediction> {
-        predict(rates, &[step(NicKind::Device, 2, now, to)])
+    fn of_a_device((model, rates): &(Model, Rates), now: &str, to: &str) -> Option<Prediction> {
+        predict(model, rates, &[step(NicKind::Device, 2, now, to)])
     }
 
     fn from_cpu_2(current: &str) -> Option<Prediction> {
-        of_a_device(&Sketch::case_a().build().1, current, "0-1,3-7")
+        of_a_device(&Sketch::case_a().build(), current, "0-1,3-7")
     }
 
     /// The machine as a whole is almost full: spreading cannot do more.
@@ -155,8 +155,8 @@ mod tests {
     /// Field case C went from 250k to 670k requests/s by RPS alone.
     #[test]
     fn a_full_cpu_of_an_idle_machine_held_the_host_back() {
-        let (_, rates) = Sketch::new(8).receives(2, 0.98, 42_000.0).build();
-        let prediction = of_a_device(&rates, "", "0-1,3-7").expect("work moves").at(42_000.0);
+        let host = Sketch::new(8).receives(2, 0.98, 42_000.0).build();
+        let prediction = of_a_device(&host, "", "0-1,3-7").expect("work moves").at(42_000.0);
         assert_eq!(prediction.regime(), "this lets the host take 1.7x to 3.8x instead of 1.0x");
         assert!((prediction.most_after / prediction.most_before - 1.0 / 0.48).abs() < 0.01, "{prediction:?}");
     }
@@ -164,9 +164,9 @@ mod tests {
     /// If the kernel counts hard interrupts separately, the CPU handles them in addition to its softirqs.
     #[test]
     fn hard_interrupts_are_receive_work() {
-        let (_, mut rates) = Sketch::new(8).receives(2, 0.5, 42_000.0).build();
-        rates.cpus[2].irq = 0.3;
-        let prediction = of_a_device(&rates, "", "0-1,3-7").expect("work moves");
+        let mut host = Sketch::new(8).receives(2, 0.5, 42_000.0).build();
+        host.1.cpus[2].irq = 0.3;
+        let prediction = of_a_device(&host, "", "0-1,3-7").expect("work moves");
         assert!((prediction.before - 0.8).abs() < 1e-9 && prediction.headroom_before.hottest < 1.3);
     }
 
@@ -180,26 +180,27 @@ mod tests {
 
     #[test]
     fn a_mask_that_stays_moves_nothing() {
-        assert_eq!(of_a_device(&Sketch::case_a().build().1, "0-1", "0-1"), None);
+        assert_eq!(of_a_device(&Sketch::case_a().build(), "0-1", "0-1"), None);
     }
 
     /// Measured with 540,000 packets/s before and 615,000 after: CPU 0 45 -> 24.5 %, CPU 1 0 -> 68 %: for the same
     /// traffic 22 and 60 %.
     #[test]
     fn on_two_cpus_the_other_one_becomes_the_busiest() {
-        let (_, rates) = Sketch::new(2).veth("veth0").receives(0, 0.46, 5.4e5).receives(1, 0.0, 0.0).build();
-        let prediction = predict(&rates, &[step(NicKind::Virtual, 0, "", "1")]).expect("work moves");
+        let (model, rates) =
+            Sketch::new(2).veth("veth0").receives(0, 0.46, 5.4e5).receives(1, 0.0, 0.0).build();
+        let prediction = predict(&model, &rates, &[step(NicKind::Virtual, 0, "", "1")]).expect("work moves");
         assert_eq!(prediction.to_string(), "cannot be predicted here; a trial tells");
     }
 
     /// A target that gets more than there is time was once said to just fit today's traffic.
     #[test]
     fn more_than_fits_is_said() {
-        let (_, rates) = Sketch::new(2).veth("veth0").works(1, 0.8).receives(0, 0.9, 5e5).build();
+        let (model, rates) = Sketch::new(2).veth("veth0").works(1, 0.8).receives(0, 0.9, 5e5).build();
         let likely = Cost { kept: 0.5, handed: 1.3 };
         let cost = Some(Measured { likely, ends: vec![likely] });
         let dear = Move { cost, ..step(NicKind::Virtual, 0, "", "1") };
-        let prediction = predict(&rates, &[dear]).expect("work moves");
+        let prediction = predict(&model, &rates, &[dear]).expect("work moves");
         assert!(prediction.busiest_after > 1.1 && prediction.headroom_after.hottest < 0.9, "{prediction:?}");
         assert!(prediction.to_string().contains("CPU 1: 0 -> over 100 %"), "{prediction}");
         let room = prediction.room("rps");
@@ -217,9 +218,9 @@ mod tests {
     /// instead of 1.2x".
     #[test]
     fn nothing_is_said_against_what_may_win() {
-        let (_, rates) =
+        let (model, rates) =
             Sketch::new(2).veth("veth0").receives(0, 0.56, 1e5).works(0, 0.44).works(1, 0.9).build();
-        let prediction = predict(&rates, &[step(NicKind::Virtual, 0, "", "1")]).expect("work moves");
+        let prediction = predict(&model, &rates, &[step(NicKind::Virtual, 0, "", "1")]).expect("work moves");
         let regime = prediction.regime();
         assert!(regime.starts_with("whether this adds capacity cannot be predicted"), "{regime}");
         let range = prediction.range.expect("no cost was measured");

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{TRAFFIC, busy, receiving};
-use crate::model::{Nic, Rates};
+use crate::model::{CpuRates, Model, Nic, Rates};
 
 /// Multiples of the current load that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -12,7 +12,8 @@ pub struct Headroom {
     /// 1 / receive time (with hard interrupts) of the CPU with most of it: the scheduler can move everything
     /// but receive work away from that CPU. Below 1 in a prediction that exceeds the available time.
     pub hottest: f64,
-    /// 1 / mean busy fraction of all CPUs: spreading does not change it.
+    /// 1 / mean busy fraction of the CPUs, of all or only of those that may take receive work, whichever leaves less: spreading does
+    /// not change it.
     pub machine: f64,
 }
 
@@ -26,10 +27,22 @@ impl Headroom {
 
 /// The current headroom of the machine, capped at 1000: an idle machine has no meaningful figure, and
 /// JSON no infinity.
-pub fn headroom(rates: &Rates) -> Headroom {
+pub fn headroom(model: &Model, rates: &Rates) -> Headroom {
     let hottest = rates.cpus.iter().map(receiving).fold(0.0, f64::max);
-    let mean = rates.cpus.iter().map(busy).sum::<f64>() / rates.cpus.len().max(1) as f64;
-    Headroom { hottest: room(hottest), machine: room(mean) }
+    let (all_busy, cpus) = fullest(model, rates);
+    Headroom { hottest: room(hottest), machine: room(all_busy / cpus) }
+}
+
+/// CPUs in use and their number: all, or only those that may take receive work if these are fuller on average.
+pub fn fullest(model: &Model, rates: &Rates) -> (f64, f64) {
+    let usable = model.usable();
+    let among = |is_one: &dyn Fn(&CpuRates) -> bool| {
+        let busy = rates.cpus.iter().filter(|cpu| is_one(cpu)).map(busy);
+        busy.fold((0.0, 0.0), |(sum, cpus), busy| (sum + busy, cpus + 1.0))
+    };
+    let (all, own) = (among(&|_| true), among(&|cpu| usable.contains(cpu.cpu)));
+    let mean = |(sum, cpus): (f64, f64)| if cpus > 0.0 { sum / cpus } else { 0.0 };
+    if mean(own) > mean(all) { own } else { (all.0, all.1.max(1.0)) }
 }
 
 /// 1 / `load`, at most 1000; below 1 if the load exceeds the available time.

@@ -371,16 +371,30 @@ fn devices_that_account_for_all_packets() {
     assert!(again("bridge") && again("ppp") && !again("veth"));
 }
 
+/// Idle isolated CPUs were once room for twice as many packets.
+#[test]
+fn only_cpus_that_may_receive_have_room() {
+    let machine = |sketch: Sketch| {
+        let (model, rates) = sketch.receives(1, 0.9, 1e5).receives(0, 0.1, 1e4).build();
+        headroom(&model, &rates).machine
+    };
+    assert!((machine(Sketch::new(8).isolate("2-7")) - 2.0).abs() < 0.1);
+    assert!(machine(Sketch::new(8)) > 4.0);
+    let full = (4..8).fold(Sketch::new(8).isolate("2-7"), |sketch, cpu| sketch.works(cpu, 1.0));
+    assert!((machine(full) - 1.6).abs() < 0.1, "the work of isolated CPUs may be for packets");
+}
+
 #[test]
 fn headroom_of_field_case_a() {
-    let (_, rates) = Sketch::case_a().build();
-    let room = headroom(&rates);
+    let (model, rates) = Sketch::case_a().build();
+    let room = headroom(&model, &rates);
     assert!((room.hottest - 1.02).abs() < 0.01, "{room:?}");
     assert!((1.2..1.3).contains(&room.machine), "{room:?}");
-    let (_, mut rates) = Sketch::new(8).receives(2, 0.6, 4e4).build();
-    assert!(headroom(&rates).machine > 4.0 * headroom(&rates).hottest, "one CPU holds it back");
+    let (model, mut rates) = Sketch::new(8).receives(2, 0.6, 4e4).build();
+    let room = headroom(&model, &rates);
+    assert!(room.machine > 4.0 * room.hottest, "one CPU holds it back");
     rates.cpus[2].irq = 0.3;
-    assert!((headroom(&rates).hottest - 1.0 / 0.9).abs() < 1e-9, "interrupts are receive work");
+    assert!((headroom(&model, &rates).hottest - 1.0 / 0.9).abs() < 1e-9, "interrupts are receive work");
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn exposition(sketch: Sketch) -> Exposition {
         ended: 1_790_000_000.5,
         seconds: rates.seconds,
         receive_time: rates.cpus.iter().map(|cpu| (cpu.cpu, receive_time(cpu))).collect(),
-        headroom: Some(headroom(&rates)),
+        headroom: Some(headroom(&model, &rates)),
         findings: diagnose(&model, &rates),
         gaps: 1,
     };
