@@ -201,21 +201,29 @@ pub(super) const NO_ROOM: f64 = 1.0 / FULL;
 
 /// How many times today's packets fit: `CPU 2: none. Whole machine: 5.3x today's packets`. `None` without traffic.
 fn rooms(report: &DoctorReport) -> Option<String> {
-    let cpu = report.regime.as_ref()?.cpus.first()?;
+    let hot = report.regime.as_ref()?.cpus.first()?;
     if let Some(limit) = &report.load.host_limit {
         return Some(format!("none: {limit}"));
     }
     let machine = report.load.headroom.map(|headroom| headroom.machine);
     let thread = report.load.thread.as_ref();
-    let thread = thread.map(|thread| (format!("One thread of {}", thread.program), thread.headroom));
+    let thread =
+        thread.map(|thread| (format!("One thread of {}", thread.program), thread.headroom, thread.headroom));
+    // The other work of a full CPU may have to stay, as what the hypervisor takes does.
+    let most = room(hot.receive);
+    let least = if hot.busy >= FULL { room(hot.busy).min(most) } else { most };
     // A CPU with more room than the machine is not what fills up first.
-    let cpu = Some((format!("CPU {}", cpu.cpu), room(cpu.receive)));
-    let cpu = cpu.filter(|(_, factor)| machine.is_none_or(|machine| *factor < machine));
-    let machine = machine.map(|machine| ("Whole machine".to_owned(), machine));
+    let cpu = Some((format!("CPU {}", hot.cpu), least, most));
+    let cpu = cpu.filter(|(.., most)| machine.is_none_or(|machine| *most < machine));
+    let machine = machine.map(|machine| ("Whole machine".to_owned(), machine, machine));
     let mut unit = " today's packets";
-    let parts = thread.into_iter().chain(cpu).chain(machine).map(|(what, factor)| match factor {
-        none if none <= NO_ROOM => format!("{what}: none"),
-        some => format!("{what}: {}{}", times(some), std::mem::take(&mut unit)),
+    let parts = thread.into_iter().chain(cpu).chain(machine).map(|(what, least, most)| {
+        if most <= NO_ROOM {
+            return format!("{what}: none");
+        }
+        let (least, most) = (times(least), times(most));
+        let range = if least == most { most } else { format!("{least} to {most}") };
+        format!("{what}: {range}{}", std::mem::take(&mut unit))
     });
     Some(parts.collect::<Vec<_>>().join(". "))
 }
@@ -416,6 +424,18 @@ mod tests {
         assert!(!rough.contains("room for"), "{rough}");
         let (room, rough) = host(0.0);
         assert!(room.contains("Whole machine: ") && rough.contains("room for"), "{room}; {rough}");
+    }
+
+    /// A CPU of which the hypervisor took 44 % and 1 % was idle had "1.9x" next to "99 % busy".
+    #[test]
+    fn other_work_of_a_full_cpu_may_have_to_stay() {
+        let room = |other| {
+            let host = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 6e4).receives(0, 0.52, 6e4);
+            let answer = Answer::new(&diagnosed(host.works(0, other)));
+            answer.facts.into_iter().find(|fact| fact.label == "room").expect("there is traffic").text
+        };
+        assert_eq!(room(0.47), "CPU 0: 1.0x to 1.9x today's packets. Whole machine: 3.8x");
+        assert_eq!(room(0.1), "CPU 0: 1.9x today's packets. Whole machine: 5.8x");
     }
 
     #[test]
