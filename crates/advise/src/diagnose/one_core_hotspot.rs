@@ -497,7 +497,11 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
                 nic.name,
                 match nic.rx.len() {
                     1 => "one queue, so one thread".to_owned(),
-                    most => format!("{most} queues at most, a thread for each"),
+                    most if nic.napi.threaded.known() == Some(&true) => {
+                        format!("{most} queues at most, a thread for each")
+                    }
+                    // From kernel 6.17 on, single NAPIs may be threaded.
+                    most => format!("{most} queues at most"),
                 }
             ),
             _ => "more queues, each with its own thread on its own CPU".to_owned(),

@@ -423,9 +423,14 @@ fn one_queue_has_one_thread() {
     };
     assert!(remedy(&[2]).starts_with("eth0 has one queue, so one thread: RPS may hand"), "{}", remedy(&[2]));
     assert!(remedy(&[2, 2]).starts_with("more queues"), "{}", remedy(&[2, 2]));
-    let full = Sketch::new(4).device("eth0", &[2, 2]).queues_at_most("eth0", 2).traffic("eth0", 8.5e4);
-    let full = full.receives(2, 0.02, 8.5e4).polls(2, 0.93).finding(&RULE).remedy;
-    assert!(full.starts_with("eth0 has 2 queues at most, a thread for each: RPS may hand"), "{full}");
+    let full = |are_all: bool| {
+        let host = Sketch::new(4).device("eth0", &[2, 2]).queues_at_most("eth0", 2).traffic("eth0", 8.5e4);
+        let host = host.edit("eth0", |nic| nic.napi.threaded = Fact::Known(are_all));
+        host.receives(2, 0.02, 8.5e4).polls(2, 0.93).finding(&RULE).remedy
+    };
+    let (all, some) = (full(true), full(false));
+    assert!(all.starts_with("eth0 has 2 queues at most, a thread for each: RPS may hand"), "{all}");
+    assert!(some.starts_with("eth0 has 2 queues at most: RPS may hand"), "{some}");
 }
 
 /// The port of a switch counts its packets again: the figure was twice that of the table of CPUs.
