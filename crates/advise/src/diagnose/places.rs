@@ -229,7 +229,7 @@ fn without_reader(rates: &Rates) -> Option<&'static str> {
 
 /// Why RFS does not help a hot CPU: no reader is there for it to follow, or none has time.
 pub(crate) fn against_rfs(rates: &Rates, hot: CpuId) -> Option<String> {
-    let full = |full: CpuMask| format!("no time left on {}, where sockets are read", cpus_text(&full));
+    let full = |full: CpuMask| format!("no time left on {}, where programs run", cpus_text(&full));
     without_reader(rates).map(str::to_owned).or_else(|| full_readers(rates, hot).map(full))
 }
 

@@ -485,6 +485,6 @@ mod tests {
     fn no_rfs_to_cpus_without_time() {
         assert!(worth(host(4, &[0]).works(3, 0.5), Family::Rfs).trial);
         let full = worth(host(4, &[0]).works(3, 0.99), Family::Rfs);
-        assert_eq!((full.trial, full.why.as_str()), (false, "no time left on CPU 3, where sockets are read"));
+        assert_eq!((full.trial, full.why.as_str()), (false, "no time left on CPU 3, where programs run"));
     }
 }
