@@ -3,13 +3,14 @@
 use super::deep_idle_states::{DeepIdle, deep_idle};
 use super::figures::{Evidence, Subject, Unit};
 use super::one_core_hotspot::queues_here;
-use super::places::{can_part, handed_over};
+use super::places::{can_part, cores, handed_over};
 use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text};
 use rxlab_base::parse::ethtool::Count;
-use rxlab_path::constraints::has_more_queues;
+use rxlab_path::constraints::{has_more_queues, queue_limit};
+use rxlab_path::drivers::{LossKind, loss_kind};
 use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, nic_irq_cpus, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, NicRates, Rates};
 
@@ -110,16 +111,26 @@ pub(super) fn has_traffic(rates: &NicRates) -> bool {
     rates.rx_missed + rates.rx_packets >= TRAFFIC
 }
 
+/// True if the device's own FIFO may be what is full: the driver is not known, and only the errors of a receive FIFO grow.
+fn may_be_fifo(nic: &Nic, traffic: &NicRates) -> bool {
+    let grew = traffic.losses.iter().filter(|(_, rate)| **rate > 0.0).map(|(counter, _)| counter);
+    let mut of_ring = grew.filter(|counter| loss_kind(counter) == Some(LossKind::Ring));
+    nic.driver_facts().names.is_empty() && of_ring.all(|counter| counter.ends_with("rx_fifo_errors"))
+}
+
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let traffic = rates.nic(&nic.name).filter(|traffic| has_traffic(traffic) && traffic.rx_missed >= LOST)?;
     let (lost, name) = (traffic.rx_missed, &nic.name);
     let part = lost / (lost + traffic.rx_packets);
     let (hottest, blame) = blame(model, rates, nic);
+    let have_time = rates.cpus.iter().all(|cpu| receive_time(cpu) < DROWNING);
+    let may_be_fifo = blame == Blame::Ring && have_time && may_be_fifo(nic, traffic);
     let ring = nic.hardware.rings.known().and_then(|rings| rings.rx);
     let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
         format!(
-            "{name}: {} packets/s lost for lack of a buffer, {} packets/s received",
+            "{name}: {} packets/s lost for lack of {}, {} packets/s received",
             seen.packets("rx_missed", lost),
+            if may_be_fifo { "room (rx_fifo_errors)" } else { "a buffer" },
             seen.packets("rx_packets", traffic.rx_packets)
         )
     })];
@@ -132,7 +143,13 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }));
     evidence.extend(emptied_by(model, rates, nic));
     let room = room_of(nic);
-    let has_more = has_more_queues(nic);
+    let slower = match nic.hardware.function.may_pause() {
+        true => "flow control (pause frames) against single senders",
+        false => "senders that pace packets",
+    };
+    // As the table of settings says.
+    let has_more =
+        has_more_queues(nic) && queue_limit(nic).is_some() && nic.rx.len() < cores(model, &model.usable());
     let (why, remedy, plans): (&str, String, &[PlanName]) = if blame == Blame::Cpu {
         let why =
             "the CPU that empties the ring has no time left: a larger ring also fills and only adds delay";
@@ -157,6 +174,11 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                    queue or other CPU wakes sooner";
         evidence.push(asleep);
         (why, format!("forbid deep idle states: {}; this uses more power", DeepIdle::command()), &[])
+    } else if may_be_fifo {
+        let why = "the ring or the device's own FIFO was full: which of them this driver counts as rx_fifo_errors is not known \
+                   to rxlab, and of a FIFO the reason is in the device or its bus";
+        let ring = if room.is_some() { "a larger ring, if it is the ring; " } else { "" };
+        (why, format!("look up rx_fifo_errors in the driver's source; {ring}{slower}"), &[])
     } else if let Some(ring) = room {
         let why = "its CPU has time left and the ring is below its maximum: bursts are longer than the ring";
         let remedy = format!(
@@ -174,16 +196,16 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             _ => "its CPU has time left and the ring is at its maximum: bursts are longer than the ring",
         };
         let queues = if has_more { "more queues, to spread bursts; " } else { "" };
-        let slower = match nic.hardware.function.may_pause() {
-            true => "flow control (pause frames) against single senders",
-            false => "senders that pace packets",
-        };
         (why, format!("{queues}{slower}"), &[])
     };
     Some(Finding {
         severity: if part >= NOTICEABLE_LOSS { Severity::Critical } else { Severity::Warning },
         cpu: hottest.map(|cpu| cpu.cpu),
-        title: format!("{name} loses {} packets/s: its ring is full", count(lost)),
+        title: format!(
+            "{name} loses {} packets/s: its ring {}is full",
+            count(lost),
+            if may_be_fifo { "or FIFO " } else { "" }
+        ),
         evidence,
         why: why.to_owned(),
         remedy,
@@ -209,8 +231,29 @@ mod tests {
 
     #[test]
     fn a_driver_that_cannot_change_its_queues_is_not_asked_to() {
-        let of = |driver: &str| host(0.3, 600.0).driver("eth0", driver).finding(&RULE).remedy;
-        assert!(of("ixgbe").contains("more queues") && !of("fsl_dpaa2_eth").contains("more queues"));
+        let of = |driver: &str, most| {
+            host(0.3, 600.0).queues_at_most("eth0", most).driver("eth0", driver).finding(&RULE).remedy
+        };
+        assert!(of("ixgbe", 8).contains("more queues") && !of("fsl_dpaa2_eth", 8).contains("more queues"));
+        assert!(!of("ixgbe", 1).contains("more queues"), "its maximum");
+        let for_cores = Sketch::new(2).device("eth0", &[0, 1]).queues_at_most("eth0", 8).traffic("eth0", 2e5);
+        let for_cores = for_cores.missed("eth0", 600.0).finding(&RULE);
+        assert!(!for_cores.remedy.contains("more queues"), "a queue for each core: {for_cores:?}");
+    }
+
+    /// Published: the port of a switch lost a fifth of its frames before any ring, and larger rings were of no use.
+    #[test]
+    fn errors_of_a_fifo_may_not_be_those_of_a_ring() {
+        let lost = |driver: &str, counter: &str| {
+            let host = Sketch::new(4).device("wan", &[0]).driver("wan", driver).traffic("wan", 1e4);
+            host.receives(0, 0.08, 1e4).counted("wan", counter, 2_600.0).finding(&RULE)
+        };
+        let fifo = lost("qcom-ppe", "rx_fifo_errors");
+        assert_eq!(fifo.title, "wan loses 2,600 packets/s: its ring or FIFO is full");
+        assert!(!fifo.why.contains("bursts") && !fifo.remedy.contains("queues"), "{fifo:?}");
+        for ring in [lost("igb", "rx_fifo_errors"), lost("qcom-ppe", "rx_missed_errors")] {
+            assert_eq!(ring.title, "wan loses 2,600 packets/s: its ring is full");
+        }
     }
 
     /// The advice of most guides, a larger ring, does not help if the CPU is the limit.
