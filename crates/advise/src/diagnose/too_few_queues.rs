@@ -69,13 +69,17 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         return None;
     }
     let (name, number) = (&nic.name, plural(queues.len(), "RX queue"));
-    let could = more.map_or_else(|| "the maximum".to_owned(), |most| format!("of at most {most}"));
+    let could = match (more, most) {
+        (Some(most), _) => format!(" (of at most {most})"),
+        (None, Some(_)) => " (the maximum)".to_owned(),
+        (None, None) => String::new(),
+    };
     let until = if steered { "" } else { "; RPS until then" };
     let busiest = most_loaded(&queues)?;
     Some(Finding {
         severity: Severity::Warning,
         cpu: Some(busiest.cpu),
-        title: format!("{name} has {number} ({could}), their CPUs {} full", percent(load)),
+        title: format!("{name} has {number}{could}, their CPUs {} full", percent(load)),
         evidence: evidence(rates, nic, &queues, limit, &others),
         why: why(nic),
         remedy: match more {
@@ -179,10 +183,9 @@ mod tests {
         };
         assert_eq!(one(function())[0].remedy, "a driver or a host that allows more queues; RPS until then");
         assert_eq!(one(Function::Plain), [], "the hotspot covers it");
-        assert_eq!(
-            host(0.63).finding(&RULE).seen()[2],
-            "the driver does not report its maximum number of queues"
-        );
+        let unknown = host(0.63).finding(&RULE);
+        assert_eq!(unknown.seen()[2], "the driver does not report its maximum number of queues");
+        assert_eq!(unknown.title, "eth0 has 2 RX queues, their CPUs 63 % full");
     }
 
     /// Published, of gve: "RPS until then" was next to "RPS and RFS have no effect".
