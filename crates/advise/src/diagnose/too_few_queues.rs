@@ -2,7 +2,7 @@
 //! would share it, or RPS if there are no more.
 
 use super::figures::{Evidence, Subject};
-use super::places::{Loaded, cores, loaded_of, mean, most_loaded};
+use super::places::{Loaded, cores, loaded_of, mean, most_loaded, of_node};
 use super::queues_share_a_cpu::movable;
 use super::{Check, Finding, Rule, Severity, before_steering};
 use crate::family::PlanName;
@@ -28,7 +28,8 @@ pub(super) const RULE: Rule = Rule {
             percent(ELSEWHERE)
         )
     },
-    silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then there \
+    silent: "there is a queue for each core (hyper-threads do not count), or for each core of the device's node while they \
+             interrupt another node, a queue has no traffic (then there \
              are too few flows, not queues), several queues share a CPU, including queues of \
              other devices, or no more queues are available: other rules cover devices with one queue, and \
              with several RPS already spreads the work",
@@ -50,6 +51,13 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     if !apart || queues.len() >= cores(model, &usable) {
         return None;
     }
+    // There are as many queues as are of use near the device: its interrupts first have to come there.
+    let near = near(model, nic);
+    let cores_near = cores(model, &near.intersection(&usable));
+    let has_one_each = (1..=queues.len()).contains(&cores_near);
+    if has_one_each && cpus.intersection(&near).is_empty() {
+        return None;
+    }
     let load = mean(rates, &cpus, receiving);
     let others = usable.difference(&cpus);
     let elsewhere = mean(rates, &others, receiving);
@@ -57,10 +65,11 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let steered = queues.iter().any(|queue| queue.mask().is_some()) || before_steering(nic, rates).is_some();
     let limit = queue_limit(nic).filter(|limit| limit.most > 0);
     let most = limit.as_ref().map(|limit| limit.most);
-    let more = most.filter(|most| *most as usize > queues.len());
+    let more = most.filter(|most| *most as usize > queues.len() && !has_one_each);
     // A virtual function's driver or its host may support more than it reports.
     let is_virtual = matches!(nic.hardware.function, Function::Virtual { .. });
-    let helps = more.is_some() || is_virtual || (queues.len() > 1 && !steered);
+    let is_limited = is_virtual && !has_one_each;
+    let helps = more.is_some() || is_limited || (queues.len() > 1 && !steered);
     if load < NO_DOUBLING || elsewhere > load * ELSEWHERE || !helps {
         return None;
     }
@@ -71,8 +80,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (name, number) = (&nic.name, plural(queues.len(), "RX queue"));
     let could = match (more, most) {
         (Some(most), _) => format!(" (of at most {most})"),
-        (None, Some(_)) => " (the maximum)".to_owned(),
-        (None, None) => String::new(),
+        (None, Some(_)) if !has_one_each => " (the maximum)".to_owned(),
+        _ => String::new(),
     };
     let until = if steered { "" } else { "; RPS until then" };
     let busiest = most_loaded(&queues)?;
@@ -84,12 +93,19 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         why: why(nic),
         remedy: match more {
             Some(_) => format!("more queues, at most one for each core{until}"),
-            None if is_virtual => format!("a driver or a host that allows more queues{until}"),
+            None if is_limited => format!("a driver or a host that allows more queues{until}"),
             None => "RPS: let other CPUs process the packets of these queues".to_owned(),
         },
         plans: plans(more.is_some(), steered),
         ..RULE.finding()
     })
+}
+
+/// The CPUs of the nodes of a device's queues; all if one is unknown.
+fn near(model: &Model, nic: &Nic) -> CpuMask {
+    let nodes = nic.rx.iter().map(|queue| Some(of_node(model, nic.node_of(queue)?)));
+    let all = nodes.collect::<Option<Vec<CpuMask>>>();
+    all.map_or_else(|| model.online(), |all| all.iter().fold(CpuMask::new(), |all, one| all.union(one)))
 }
 
 /// More queues first: they also share the polling, which RPS leaves where it is.
@@ -186,6 +202,19 @@ mod tests {
         let unknown = host(0.63).finding(&RULE);
         assert_eq!(unknown.seen()[2], "the driver does not report its maximum number of queues");
         assert_eq!(unknown.title, "eth0 has 2 RX queues, their CPUs 63 % full");
+    }
+
+    /// "16 queues of at most 64" was said next to "16 queues for 16 cores of its node", with the node idle.
+    #[test]
+    fn queues_for_all_cores_of_the_node_are_enough() {
+        let host = |node| {
+            let host = Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2, 3]).traffic("eth0", 4e5);
+            host.on_node("eth0", node).queues_at_most("eth0", 8).all_receive("0-3", 0.7, 1e5)
+        };
+        host(1).silent(&RULE, "the interrupts are on the wrong node");
+        let full = host(0).finding(&RULE);
+        assert_eq!(full.title, "eth0 has 4 RX queues, their CPUs 70 % full");
+        assert_eq!(full.plans, [PlanName::Rps], "no more queues: {full:?}");
     }
 
     /// Published, of gve: "RPS until then" was next to "RPS and RFS have no effect".
