@@ -7,7 +7,7 @@ use super::softirq_not_receive::frequent;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
 use rxlab_path::evidence::{
-    SUBSTANTIAL, TRAFFIC, baseline, carrier, may_be_lo, queue_packets, receiving, rounds,
+    SUBSTANTIAL, TRAFFIC, baseline, by_threads, carrier, may_be_lo, queue_packets, receiving, rounds,
 };
 use rxlab_path::model::{CpuRates, Model, Rates};
 
@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
             IMPLAUSIBLE * 1e6
         )
     },
-    silent: "disks, timers or RCU account for the time (softirq-not-receive), the packets may come from `lo`, or packets \
+    silent: "disks, timers or RCU account for the time (softirq-not-receive), most of it is that of threads that poll queues, the packets may come from `lo`, or packets \
              are not counted by CPU",
     evidence: "the CPU's time, its packets/s, the time for each, the softirqs that run most often there, steal time",
     cause: "Something expensive runs for each packet: thousands of firewall rules one after the other, connection tracking, a \
@@ -64,7 +64,8 @@ pub(super) fn costliest<'a>(model: &Model, rates: &'a Rates) -> Option<(&'a CpuR
         let counts = packets >= TRAFFIC
             && own >= SUBSTANTIAL
             && (COSTLY..=IMPLAUSIBLE * rounds).contains(&(own / packets));
-        let is_receive = || !is_elsewhere(model, rates, cpu) && !may_be_lo(model, rates, cpu.cpu);
+        let is_receive =
+            || !by_threads(cpu) && !is_elsewhere(model, rates, cpu) && !may_be_lo(model, rates, cpu.cpu);
         (counts && is_receive()).then_some((cpu, packets, own / packets))
     };
     rates.cpus.iter().filter_map(cost).max_by(|a, b| a.2.total_cmp(&b.2))
@@ -166,6 +167,7 @@ mod tests {
         host(0.95, 1.6e5).receives(2, 0.95, 1e4).silent(&RULE, "the device's packets count");
         let disk = host(0.95, 3e3).softirqs(2, "BLOCK", 4e4);
         disk.silent(&RULE, "disks account for it");
+        host(0.02, 1.1e4).polls(2, 0.6).silent(&RULE, "56 us, of a thread that polls the queue");
         let base = host(0.9, 1.1e4).all_receive("0-1,3", 0.5, 20.0);
         base.silent(&RULE, "36 us without what CPUs without packets spend");
         host(0.95, 1.1e4).measured(|rates| rates.uncounted = true).silent(&RULE, "not counted");

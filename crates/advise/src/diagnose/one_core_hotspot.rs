@@ -104,8 +104,8 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let arrive = brought(model, rates).get(&hottest).copied().unwrap_or_default();
     let time = receiving(cpu).min((arrive + cpu.packets + cpu.net_rx) * MAX_PACKET_COST);
     // Softirq time also includes timers and block work. It is receive work if the CPU has its share
-    // of the packets or of the runs, or handles the interrupt of a queue with traffic: with RPS a
-    // drowning CPU counts no packets, and few but long runs.
+    // of the packets or of the runs, threads poll there, or it handles the interrupt of a queue with traffic:
+    // with RPS a drowning CPU counts no packets, and few but long runs.
     let part = 1.0 / rates.cpus.len() as f64;
     let takes_interrupts = || {
         let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
@@ -116,6 +116,7 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let receives = cpu.packets.max(cpu.net_rx) >= TRAFFIC / 2.0
         && (share_of(rates, cpu, |c| c.packets) >= part
             || share_of(rates, cpu, |c| c.net_rx) >= part
+            || cpu.napi >= SUBSTANTIAL
             || takes_interrupts());
     let drowns = time >= DROWNING
         && lopsided(rates, share, ODDS_OF_DROWNING)

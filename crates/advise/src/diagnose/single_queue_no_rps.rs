@@ -5,7 +5,7 @@ use super::figures::{Evidence, Subject};
 use super::places::{receive_work, spreading};
 use super::{Check, Finding, Rule, Severity, one_outer_flow};
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{NOTICEABLE, TRAFFIC, baseline, irq_cpus, may_be_lo, receiving};
+use rxlab_path::evidence::{NOTICEABLE, TRAFFIC, baseline, by_threads, irq_cpus, may_be_lo, receiving};
 use rxlab_path::model::{Model, Nic, Rates};
 
 pub(super) const RULE: Rule = Rule {
@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders \
-             run), the packets there may come from `lo`, they are one flow to the \
+             run), kernel threads poll its queue, the packets there may come from `lo`, they are one flow to the \
              kernel's hash (tunnel-one-flow), or one-core-hotspot already covers the interface",
     evidence: "the interface's packets/s, time in interrupts and softirq of the interrupt's CPU",
     cause: "One queue has one interrupt, which lands on one CPU.",
@@ -37,7 +37,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let load = |cpu| receive_work(rates, base, cpu, packets);
     let cpu = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
     let real = packets >= TRAFFIC && load(cpu) >= NOTICEABLE && !may_be_lo(model, rates, cpu);
-    if model.online().len() < 2 || !off || !real || one_outer_flow(model, rates, nic).is_some() {
+    // A thread polls the queue where the scheduler runs it.
+    let is_polled = nic.napi.threaded.known() == Some(&true) || rates.cpu(cpu).is_some_and(by_threads);
+    if is_polled || model.online().len() < 2 || !off || !real || one_outer_flow(model, rates, nic).is_some() {
         return None;
     }
     Some(Finding {
@@ -63,6 +65,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 mod tests {
     use super::RULE;
     use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use rxlab_base::units::Fact;
 
     fn host(cpus: u32, irqs: &[u32]) -> Sketch {
         Sketch::new(cpus).device("eth0", irqs).traffic("eth0", 2e4).receives(1, 0.15, 2e4)
@@ -85,6 +88,9 @@ mod tests {
     #[test]
     fn near_misses() {
         host(4, &[1]).rps("eth0", "0,2-3").silent(&RULE, "RPS is on");
+        host(4, &[1]).receives(1, 0.02, 2e4).polls(1, 0.15).silent(&RULE, "a thread polls it");
+        let threaded = host(4, &[1]).edit("eth0", |nic| nic.napi.threaded = Fact::Known(true));
+        threaded.silent(&RULE, "a thread polls it, wherever it runs");
         host(4, &[1, 2]).silent(&RULE, "two queues");
         host(4, &[1]).receives(1, 0.04, 2e4).silent(&RULE, "cheap traffic");
         host(4, &[1]).traffic("eth0", 500.0).silent(&RULE, "little traffic");
