@@ -121,17 +121,22 @@ pub(crate) fn crowds<'a>(model: &'a Model, rates: &Rates) -> Vec<Crowd<'a>> {
 
 /// The crowds of which a queue can move to another CPU.
 pub(super) fn movable<'a>(model: &'a Model, rates: &Rates) -> impl Iterator<Item = Crowd<'a>> {
-    let can_move = |queue: &Loaded<'_>| queue.queue.irqs.iter().any(|irq| is_movable(queue.nic, irq));
     let crowds = crowds(model, rates).into_iter();
-    crowds.filter(move |crowd| !crowd.room().is_empty() && crowd.queues.iter().any(can_move))
+    crowds.filter(|crowd| !crowd.room().is_empty() && crowd.queues.iter().any(can_move))
 }
 
-/// An interface, and after it the others that have queues in its crowds.
+fn can_move(queue: &Loaded<'_>) -> bool {
+    queue.queue.irqs.iter().any(|irq| is_movable(queue.nic, irq))
+}
+
+/// An interface, and after it the others that have queues in its crowds which can move.
 pub(crate) fn crowded_with(model: &Model, rates: &Rates, nic: &NicName) -> Vec<NicName> {
     let of = |crowd: &Crowd<'_>, name: &NicName| crowd.queues.iter().any(|queue| queue.nic.name == *name);
     let own: Vec<Crowd<'_>> = movable(model, rates).filter(|crowd| of(crowd, nic)).collect();
     let others = model.nics.iter().map(|other| &other.name).filter(|other| *other != nic);
-    let others = others.filter(|other| own.iter().any(|crowd| of(crowd, other)));
+    let others = others.filter(|other| {
+        own.iter().flat_map(|crowd| &crowd.queues).any(|queue| queue.nic.name == **other && can_move(queue))
+    });
     [nic].into_iter().chain(others).cloned().collect()
 }
 
@@ -147,7 +152,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 fn finding(rates: &Rates, crowd: &Crowd<'_>, alike: &CpuMask) -> Finding {
     const SHOWN: usize = 4;
     let (cpu, load, room) = (crowd.cpu, crowd.queues[0].load, crowd.room());
-    let (nic, count) = (&crowd.queues[0].nic.name, crowd.queues.len());
+    let moves = crowd.queues.iter().find(|queue| can_move(queue)).unwrap_or(&crowd.queues[0]);
+    let (nic, count) = (&moves.nic.name, crowd.queues.len());
     let shared = |seen: &mut Evidence| {
         let queues = crowd.queues.iter().take(SHOWN).map(|queue| {
             let name = queue.name();

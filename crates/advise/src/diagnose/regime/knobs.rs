@@ -367,7 +367,7 @@ impl Place<'_> {
 mod tests {
     use super::{Family, FamilyGain};
     use crate::diagnose::sketch::{Diagnosed, Sketch};
-    use rxlab_base::units::Fact;
+    use rxlab_base::units::{CpuMask, Fact};
     use rxlab_path::model::Function;
 
     fn worth(sketch: Sketch, family: Family) -> FamilyGain {
@@ -452,6 +452,16 @@ mod tests {
         // Each of many brings little, all together bring all.
         let many = host(8, &[0; 12]).queue_traffic("eth0", &[5e3; 12]).all_work("1-7", 0.95);
         assert!(!worth(many, Family::IrqPlacement).why.contains("hardly any"));
+    }
+
+    /// "Interrupt 39 cannot be moved" was said of eth0: 39 was that of a radio on the same CPU.
+    #[test]
+    fn what_another_interface_cannot_move_is_no_reason() {
+        let host = host(4, &[0]).device("wlan0", &[0]).traffic("wlan0", 2e4).edit("wlan0", |nic| {
+            nic.rx[0].irqs.iter_mut().for_each(|irq| irq.effective = Fact::Known(CpuMask::new()));
+        });
+        let worth = worth(host, Family::IrqPlacement);
+        assert!(worth.trial, "{worth:?}");
     }
 
     /// "No interrupt lands on CPU 0" and "received on the CPUs that send them" were once said of a device whose
