@@ -20,7 +20,7 @@ const CROWDED: f64 = 0.5;
 const PART: f64 = 0.1;
 
 /// Busy fraction up to which a CPU has room for a queue.
-const ROOM: f64 = 0.5;
+pub(super) const ROOM: f64 = 0.5;
 
 /// Part of the crowded CPU's packets that the other CPU may have at most once it takes a queue: with more, the
 /// crowd would only move.

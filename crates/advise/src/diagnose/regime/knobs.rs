@@ -11,14 +11,14 @@ use crate::decision::{Candidate, Decisions};
 use crate::diagnose::Finding;
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, maybe_one_flow, recipient, table_part};
 use crate::diagnose::places::{against_rfs, cores, handed_over, irqs_of, loaded_of, with_part};
-use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
+use crate::diagnose::queues_share_a_cpu::{Crowd, ROOM, movable};
 use crate::diagnose::workload::processing;
 use crate::family::{Family, PlanName};
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
-use rxlab_path::constraints::{is_movable, queue_limit};
+use rxlab_path::constraints::{is_movable, queue_limit, slow};
 use rxlab_path::drivers::Kind;
-use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus, is_redirected};
+use rxlab_path::evidence::{adapts, busy, by_threads, carrier, defers, irq_cpus, is_redirected};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Risk, risk_and_upkeep};
 
@@ -69,8 +69,12 @@ pub(super) fn judged(
     let crowd = movable(model, rates).find(|crowd| crowd.cpu == hot.cpu);
     let place = Place { model, rates, hot, nic, queue, crowd };
     let gain = |family| {
-        let name = decisions.of_family(findings, &nic.name, family);
+        let mut name = decisions.of_family(findings, &nic.name, family);
         let asks = findings.iter().find(|finding| name.is_some_and(|name| finding.asks(&nic.name, name)));
+        if family == Family::IrqPlacement && asks.is_none() && place.may_leave_slow_core() {
+            // The other plans move only interrupts that share a CPU.
+            name = Some(PlanName::NearIrqs);
+        }
         let mut gain = place.gain(family, name.map(|name| (name, decisions.of(&nic.name, name))), asks);
         let isolate = PlanName::IsolateIrqs;
         let leaves = || findings.iter().any(|finding| finding.asks(&nic.name, isolate));
@@ -257,22 +261,25 @@ impl Place<'_> {
         let all = interrupts(&mut nic.rx.iter());
         let landing = interrupts(&mut nic.rx.iter().filter(lands));
         let here = loaded_of(model, rates, nic).into_iter().filter(|one| one.cpu == hot.cpu).collect();
-        let busy = irqs_of(&with_part(here, rates, hot.packets));
+        let bringing = irqs_of(&with_part(here, rates, hot.packets));
         let are_bound = || {
             let mut landing = nic.rx.iter().filter(lands).flat_map(|queue| &queue.irqs);
             landing.all(|irq| !is_movable(nic, irq))
         };
         let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
         let application = time(processing);
-        match (busy, landing) {
+        match (bringing, landing) {
             (_, 0) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => {
                 Err(format!("it is unknown where the interrupts of {} land", nic.name))
             }
             (_, 0) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
             (0, _) => Err(format!("the interrupts of {} bring CPU {} hardly any packets", nic.name, hot.cpu)),
             _ if are_bound() => Err(format!("interrupts of {} cannot be moved", nic.name)),
+            _ if self.may_leave_slow_core() => {
+                Ok(format!("CPU {} is slow: a fast one needs less time", hot.cpu))
+            }
             _ if all == 1 => Err("a single interrupt: the hotspot moves with it".to_owned()),
-            (2.., _) => Ok(format!("{busy} of {all} interrupts bring CPU {} its packets", hot.cpu)),
+            (2.., _) => Ok(format!("{bringing} of {all} interrupts bring CPU {} its packets", hot.cpu)),
             _ if application >= SHARED => Ok(format!(
                 "CPU {} spends {} of its time on the application, which could run elsewhere",
                 hot.cpu,
@@ -294,6 +301,13 @@ impl Place<'_> {
                 hot.cpu
             )),
         }
+    }
+
+    /// True if the busiest CPU is a slow core and a fast one has room for its interrupt.
+    fn may_leave_slow_core(&self) -> bool {
+        let slow = slow(self.model);
+        let has_room = |cpu| self.rates.cpu(cpu).is_some_and(|cpu| busy(cpu) <= ROOM);
+        slow.contains(self.hot.cpu) && self.model.usable().difference(&slow).iter().any(has_room)
     }
 
     /// The reason not to steer, if threads poll.
@@ -365,7 +379,7 @@ impl Place<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Family, FamilyGain};
+    use super::{Family, FamilyGain, PlanName};
     use crate::diagnose::sketch::{Diagnosed, Sketch};
     use rxlab_base::units::{CpuMask, Fact};
     use rxlab_path::model::Function;
@@ -452,6 +466,27 @@ mod tests {
         // Each of many brings little, all together bring all.
         let many = host(8, &[0; 12]).queue_traffic("eth0", &[5e3; 12]).all_work("1-7", 0.95);
         assert!(!worth(many, Family::IrqPlacement).why.contains("hardly any"));
+    }
+
+    /// Published: an interrupt moved from a slow core to a fast one received three times as much. "The hotspot moves with it" was said.
+    #[test]
+    fn an_interrupt_leaves_a_slow_core() {
+        let host = |slow: u32| {
+            host(8, &[0]).tune(|model| {
+                for cpu in &mut model.cpus {
+                    cpu.capacity = Some(if cpu.id.0 < slow { 377 } else { 1024 });
+                }
+            })
+        };
+        let moves = worth(host(4), Family::IrqPlacement);
+        assert_eq!(
+            (moves.plan, moves.why.as_str()),
+            (Some(PlanName::NearIrqs), "CPU 0 is slow: a fast one needs less time")
+        );
+        for stays in [host(0), host(4).all_work("4-7", 0.9)] {
+            let why = worth(stays, Family::IrqPlacement).why;
+            assert_eq!(why, "a single interrupt: the hotspot moves with it");
+        }
     }
 
     /// "Interrupt 39 cannot be moved" was said of eth0: 39 was that of a radio on the same CPU.
