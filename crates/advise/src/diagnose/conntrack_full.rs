@@ -26,7 +26,8 @@ pub(super) const RULE: Rule = Rule {
     cause: "More connections are open, or closed and not yet timed out, than the table holds (net.netfilter.nf_conntrack_max). \
             The first packet of each further one is dropped. Each takes about 300 bytes.",
     remedy: "A larger table; no tracking where no rule needs it (NOTRACK in the table `raw`); shorter timeouts \
-             (net.netfilter.nf_conntrack_tcp_timeout_time_wait, _established).",
+             (net.netfilter.nf_conntrack_tcp_timeout_close_wait, which kube-proxy raises from 60 to 3,600 s, _time_wait, _established). \
+             If closed connections fill it, a larger table only fills later.",
     source: "Documentation/networking/nf_conntrack-sysctl.rst; net/netfilter/nf_conntrack_core.c __nf_conntrack_alloc, \
              nf_conntrack_in",
     check: Check::Machine(check),
@@ -63,7 +64,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         None => "the table is full, or memory is short; its maximum is unknown".to_owned(),
     };
     let remedy = "a larger table (`nf_conntrack_max host = N`, about 300 bytes each), no tracking of what no rule needs \
-                  (NOTRACK), or shorter timeouts";
+                  (NOTRACK), or shorter timeouts: `conntrack -L` shows the states that fill it, and kube-proxy keeps CLOSE_WAIT for \
+                  3,600 s instead of 60 (net.netfilter.nf_conntrack_tcp_timeout_close_wait)";
     vec![Finding {
         severity: if lost >= LOST { Severity::Critical } else { Severity::Warning },
         title: if lost >= LOST {
@@ -101,6 +103,7 @@ mod tests {
             ("connection tracking drops 120 packets/s", Severity::Critical)
         );
         assert_eq!(found.why, "the table is 100 % full");
+        assert!(found.remedy.contains("nf_conntrack_tcp_timeout_close_wait"), "{found:?}");
         assert!(found.seen()[1].starts_with("conntrack: 65,536 connections, at most 65,536"), "{found:?}");
         assert!(host(120.0, 900.0).finding(&RULE).why.contains("memory was short"));
         let unknown = host(3.0, 900.0).set(|settings| settings.nf_conntrack_max = Fact::Unsupported);
