@@ -118,7 +118,7 @@ pub struct Range {
     pub fits: [f64; 2],
 }
 
-/// Gain from which spreading is said to add capacity. Field case A had a predicted 1.2 and took no more
+/// Gain from which spreading is said to add more than little capacity. Field case A had a predicted 1.2 and took no more
 /// requests: no machine has all of its CPUs busy to the end.
 const MORE: f64 = 1.25;
 
@@ -213,7 +213,7 @@ impl Prediction {
             return Some(format!("room for {} today's packets", dashed(after)));
         }
         (after[1] < before[0] * MORE && after[1] >= before[0] * (1.0 - CHANGE))
-            .then(|| "adds no capacity".to_owned())
+            .then(|| adds_at_most_little(before, after).to_owned())
     }
 
     /// Describes the change in the traffic that the host can take; without figures if they are too uncertain to be of use.
@@ -232,7 +232,7 @@ impl Prediction {
             return format!("this spreads the load, but {limit}, which no setting of this machine lifts");
         }
         if after[1] < before[0] * MORE {
-            return "this spreads the load but adds no capacity".to_owned();
+            return format!("this spreads the load but {}", adds_at_most_little(before, after));
         }
         match (after[0] > before[1] * (1.0 + CHANGE), figures) {
             (true, _) => format!("this lets the host take {instead}"),
@@ -297,6 +297,12 @@ fn is_useful([low, high]: [f64; 2]) -> bool {
 /// True if one interval is above the other, or below, by more than rounding.
 fn clears(before: [f64; 2], after: [f64; 2]) -> bool {
     after[0] > before[1] * (1.0 + CHANGE) || after[1] < before[0] * (1.0 - CHANGE)
+}
+
+/// What a gain below [`MORE`] is called.
+fn adds_at_most_little(before: [f64; 2], after: [f64; 2]) -> &'static str {
+    let is_some = after[0] > before[1] * (1.0 + CHANGE);
+    if is_some { "adds little capacity" } else { "adds no capacity" }
 }
 
 /// `1.7-3.8x`, or one figure if both read the same.

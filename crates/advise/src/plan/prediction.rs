@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(
             prediction.room("rps"),
             "CPU 2 is full at today's traffic, the whole machine at 1.2x. With rps, the whole machine is full at 1.2x: \
-             this spreads the load but adds no capacity"
+             this spreads the load but adds little capacity"
         );
     }
 

@@ -385,7 +385,7 @@ mod tests {
     fn a_range_that_includes_no_change_is_not_shown() {
         let mut report = diagnosed(Sketch::case_a());
         let prediction = report.plans[0].plan.prediction.as_mut().expect("predicted");
-        assert_eq!(rough(prediction, Some(CpuId(2)), false), "CPU 2 at 26-59 %; adds no capacity");
+        assert_eq!(rough(prediction, Some(CpuId(2)), false), "CPU 2 at 26-59 %; adds little capacity");
         prediction.headroom_before.machine = 6.0;
         let range = prediction.range.as_mut().expect("uncertain");
         range.fits = [1.7, 3.8];
