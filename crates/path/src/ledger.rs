@@ -127,7 +127,7 @@ impl Ledger {
 
     fn add_interface(&mut self, nic: &Nic, counted: &NicRates) {
         for (counter, rate) in counted.losses.iter().filter(|(_, rate)| **rate > 0.0) {
-            if counter == "tx_dropped" && !hands_over(nic) {
+            if counter == "tx_dropped" && !hands_over(nic) || loss_kind(counter) == Some(LossKind::Paused) {
                 continue;
             }
             let stage = stage(nic, counter);
@@ -439,6 +439,7 @@ mod tests {
         assert_eq!(lost(socket), 9.0);
         let sign = ledger(host().lost("early_drop", 9.0));
         assert_eq!((sign.verdict(), counters(&sign)), (Verdict::None, vec!["early_drop"]));
+        assert_eq!(counters(&ledger(host().counted("eth0", "tx_flow_control_xoff", 9.0))), [""; 0]);
         let alloc = ledger(host().counted("eth0", "alloc_rx_page_failed", 9.0));
         assert_eq!((alloc.verdict(), counters(&alloc)), (Verdict::None, vec!["alloc_rx_page_failed"]));
     }

@@ -312,7 +312,7 @@ fn by_driver(traffic: &NicRates, lost: f64) -> Option<(String, &'static str)> {
             format!("the driver counts as many as {counter}; what that means is not known to rxlab"),
             "look up the statistic in the driver's documentation",
         )),
-        LossKind::Ring | LossKind::Device | LossKind::Damaged | LossKind::Harmless => None,
+        LossKind::Ring | LossKind::Device | LossKind::Damaged | LossKind::Paused | LossKind::Harmless => None,
     })
 }
 

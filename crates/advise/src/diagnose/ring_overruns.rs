@@ -17,17 +17,22 @@ use rxlab_path::model::{CpuRates, Model, Nic, NicRates, Rates};
 /// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.
 const NOTICEABLE_LOSS: f64 = 1e-4;
 
+/// Pause frames per second from which the sender often waits.
+const PAUSES: f64 = 10.0;
+
 pub(super) const RULE: Rule = Rule {
     id: "ring-overruns",
-    asks: "Does the device lose packets because its receive ring is full?",
+    asks: "Does the device lose packets, or make their sender wait, because its receive ring is full?",
     fires: || {
         format!(
             "a device with {} packets/s lost at least {} packet/s for lack of a buffer (rx_missed_errors; \
              rx_fifo_errors on igb; the driver's own, such as rx_no_dma_resources on ixgbe) during the sample; critical \
-             at {:.2} % of its packets or more",
+             at {:.2} % of its packets or more; or it lost none, sends {} pause frames/s (tx_flow_control_xoff on ixgbe), its ring is \
+             below its maximum, and its CPU has time",
             count(TRAFFIC),
             count(LOST),
-            NOTICEABLE_LOSS * 100.0
+            NOTICEABLE_LOSS * 100.0,
+            count(PAUSES)
         )
     },
     silent: "packets were lost before the sample but not during it, or were dropped by the stack, which has \
@@ -111,6 +116,50 @@ pub(super) fn has_traffic(rates: &NicRates) -> bool {
     rates.rx_missed + rates.rx_packets >= TRAFFIC
 }
 
+fn size_of(nic: &Nic, ring: Count) -> Evidence {
+    Evidence::about(Subject::nic(nic), |seen| {
+        let (now, max) = (seen.count("ring", ring.now as usize), seen.count("ring_max", ring.max as usize));
+        format!("RX ring: {now} descriptors per queue, at most {max}")
+    })
+}
+
+fn larger(nic: &Nic, ring: Count) -> String {
+    format!(
+        "a larger ring (ethtool -G {} rx N, at most {}); resizing interrupts traffic for a moment",
+        nic.name, ring.max
+    )
+}
+
+/// A device that makes its sender wait instead of losing packets, and whose ring can be larger.
+fn paused(model: &Model, rates: &Rates, nic: &Nic, traffic: &NicRates) -> Option<Finding> {
+    let sent = traffic.losses.iter().find(|(counter, _)| loss_kind(counter) == Some(LossKind::Paused));
+    let (counter, frames) = sent.filter(|(_, frames)| **frames >= PAUSES)?;
+    let (ring, (hottest, blame), name) = (room_of(nic)?, blame(model, rates, nic), &nic.name);
+    if blame != Blame::Ring {
+        return None;
+    }
+    let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
+        format!(
+            "{name}: {} pause frames/s sent ({counter}), {} packets/s received",
+            seen.rate(counter, *frames),
+            seen.packets("rx_packets", traffic.rx_packets)
+        )
+    })];
+    evidence.push(size_of(nic, ring));
+    evidence.extend(emptied_by(model, rates, nic));
+    Some(Finding {
+        severity: Severity::Warning,
+        cpu: hottest.map(|cpu| cpu.cpu),
+        title: format!("{name} makes its sender wait: {} pause frames/s", count(*frames)),
+        evidence,
+        why: "flow control holds the sender back instead of losing packets; its CPU has time left and the ring is below its \
+              maximum: bursts are probably longer than the ring"
+            .to_owned(),
+        remedy: larger(nic, ring),
+        ..RULE.finding()
+    })
+}
+
 /// True if the device's own FIFO may be what is full: the driver is not known, and only the errors of a receive FIFO grow.
 fn may_be_fifo(nic: &Nic, traffic: &NicRates) -> bool {
     let grew = traffic.losses.iter().filter(|(_, rate)| **rate > 0.0).map(|(counter, _)| counter);
@@ -119,7 +168,10 @@ fn may_be_fifo(nic: &Nic, traffic: &NicRates) -> bool {
 }
 
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let traffic = rates.nic(&nic.name).filter(|traffic| has_traffic(traffic) && traffic.rx_missed >= LOST)?;
+    let traffic = rates.nic(&nic.name).filter(|traffic| has_traffic(traffic))?;
+    if traffic.rx_missed < LOST {
+        return paused(model, rates, nic, traffic);
+    }
     let (lost, name) = (traffic.rx_missed, &nic.name);
     let part = lost / (lost + traffic.rx_packets);
     let (hottest, blame) = blame(model, rates, nic);
@@ -134,13 +186,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             seen.packets("rx_packets", traffic.rx_packets)
         )
     })];
-    evidence.extend(ring.map(|ring| {
-        Evidence::about(Subject::nic(nic), |seen| {
-            let (now, max) =
-                (seen.count("ring", ring.now as usize), seen.count("ring_max", ring.max as usize));
-            format!("RX ring: {now} descriptors per queue, at most {max}")
-        })
-    }));
+    evidence.extend(ring.map(|ring| size_of(nic, ring)));
     evidence.extend(emptied_by(model, rates, nic));
     let room = room_of(nic);
     let slower = match nic.hardware.function.may_pause() {
@@ -181,11 +227,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         (why, format!("look up rx_fifo_errors in the driver's source; {ring}{slower}"), &[])
     } else if let Some(ring) = room {
         let why = "its CPU has time left and the ring is below its maximum: bursts are longer than the ring";
-        let remedy = format!(
-            "a larger ring (ethtool -G {name} rx N, at most {}); resizing interrupts traffic for a moment",
-            ring.max
-        );
-        (why, remedy, &[])
+        (why, larger(nic, ring), &[])
     } else {
         let why = match (hottest, ring) {
             (None, _) => "the ring was full; the CPU that empties it is unknown",
@@ -300,6 +342,22 @@ mod tests {
         );
         let awake = sleepy(300.0).net_rx(2, 500.0).finding(&RULE);
         assert!(!awake.remedy.contains("idle"), "hundreds: {awake:?}");
+    }
+
+    /// Published: "stuck at 4-5 Gbit/s" until the ring was 4096. No packet was lost, and that was "nothing to do".
+    #[test]
+    fn a_device_that_makes_its_sender_wait() {
+        let paused =
+            |ring| host(0.22, 0.0).rings("eth0", ring, 4096).counted("eth0", "tx_flow_control_xoff", 900.0);
+        let found = paused(512).finding(&RULE);
+        assert_eq!(found.title, "eth0 makes its sender wait: 900 pause frames/s");
+        assert_eq!(found.seen()[1], "RX ring: 512 descriptors per queue, at most 4096");
+        assert!(found.remedy.contains("at most 4096") && found.plans.is_empty(), "{found:?}");
+        paused(4096).silent(&RULE, "the ring is at its maximum");
+        paused(512).receives(2, 0.95, 2e5).silent(&RULE, "a larger ring also fills");
+        paused(512).counted("eth0", "tx_flow_control_xoff", 3.0).silent(&RULE, "few");
+        let lost = paused(512).missed("eth0", 9.0).finding(&RULE);
+        assert!(lost.title.starts_with("eth0 loses 9 packets/s"), "{lost:?}");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum LossKind {
     Damaged,
     /// Buffers that could not be allocated: the ring runs empty if this goes on, nothing is lost so far.
     Allocation,
+    /// Pause frames that the device sent while its buffers were full: the sender waits, nothing is lost.
+    Paused,
     /// Losses by their name, but it is not known whether of received packets, or whether packets are counted at all.
     Unclear,
     /// Nothing that anyone here misses, although the name has a word for it: packets for others, broken frames, events.
@@ -45,7 +47,7 @@ const fn loss(name: &'static str, kind: LossKind, source: &'static str) -> Loss 
     Loss { name, kind, source }
 }
 
-use LossKind::{Allocation, Damaged, Device, Harmless, Ring, Unclear};
+use LossKind::{Allocation, Damaged, Device, Harmless, Paused, Ring, Unclear};
 
 /// What the firmware counts, for the receive direction only.
 const MYRI10GE: &str = "myricom/myri10ge/myri10ge.c: myri10ge_gstrings_main_stats";
@@ -155,6 +157,15 @@ pub static LOSSES: &[Loss] = &[
         Unclear,
         "netronome/nfp: Documentation, device statistics: also packets for others",
     ),
+    loss(
+        "tx_flow_control_xoff",
+        Paused,
+        "intel/ixgbe/ixgbe_ethtool.c: ixgbe_gstrings_stats; e1000, e1000e, igb, igc",
+    ),
+    loss("port.link_xoff_tx", Paused, "intel/i40e/i40e_ethtool.c: i40e_gstrings_stats"),
+    loss("link_xoff_tx.nic", Paused, "intel/ice/ice_ethtool.c: ice_gstrings_pf_stats"),
+    loss("tx_pause_ctrl_phy", Paused, "mellanox/mlx5/core/en_stats.c: pport_802_3_stats_desc"),
+    loss("tx_xoff_sent", Paused, "broadcom/tg3.c: ethtool_stats_keys"),
     // Of the interface; drivers repeat them.
     loss("rx_missed_errors", Ring, "include/uapi/linux/if_link.h: rtnl_link_stats64"),
     loss("rx_fifo_errors", Ring, "include/uapi/linux/if_link.h: rtnl_link_stats64"),
@@ -333,7 +344,7 @@ fn by_words(name: &str) -> Option<LossKind> {
 
 #[cfg(test)]
 mod tests {
-    use super::LossKind::{Allocation, Damaged, Device, Harmless, Ring, Unclear};
+    use super::LossKind::{Allocation, Damaged, Device, Harmless, Paused, Ring, Unclear};
     use super::{LOSSES, LossKind, counted_as, kind, without_numbers};
 
     /// Names from the sources of drivers, by what they count.
@@ -355,6 +366,7 @@ mod tests {
         ("rx_length_errors", Some(Damaged)),
         ("dropped_no_small_buffer", Some(Ring)),
         ("dropped_unicast_filtered", Some(Harmless)),
+        ("tx_flow_control_xoff", Some(Paused)),
         // bnxt_en, r8169, tg3, iavf, atlantic, thunder, macb, gianfar, enetc, stmmac, ionic.
         ("rx_total_discard_pkts", Some(Device)),
         ("rx_missed", Some(Device)),
@@ -399,6 +411,7 @@ mod tests {
         ("[0]: missed_irqs", None),
         ("dma_readq_full", None),
         ("rx_overflow_irq", None),
+        ("rx_flow_control_xoff", None),
         ("rx_pause_frames", None),
         ("rx_out_of_range_len_phy", None),
         ("no_ptp_rx_msg_type_ext", None),
