@@ -92,23 +92,19 @@ fn what_no_program_has_time_to_read_gets_no_rfs() {
 /// RPS counted as redundant while one CPU took all packets, as equal parts of them cover every CPU.
 #[test]
 fn queues_that_are_not_counted_do_not_cover_every_cpu_by_guess() {
-    let host = |others: f64| {
+    let host = || {
         let sketch = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).traffic("eth0", 4e4).receives(1, 0.95, 4e4);
-        let sketch = [0, 2, 3].into_iter().fold(sketch, |sketch, cpu| sketch.receives(cpu, others, 30.0));
         sketch.measured(|rates| {
             for (irq, rate) in rates.irqs.iter_mut().zip([300.0, 15e3, 300.0, 300.0]) {
                 irq.per_cpu.values_mut().for_each(|value| *value = rate);
             }
         })
     };
-    let quiet = plan(&spread_by(host(0.005)), "rps");
-    assert_eq!(quiet, ["rps eth0/rx-1 = 0,2-3"], "the other queues bring hardly any");
-    // They may be polled.
     let why = "rps: eth0 counts no packets by queue, and its interrupts differ too much to tell which of its queues to hand on";
-    assert_eq!(spread_by(host(0.3)).reasons[0].to_string(), why);
+    assert_eq!(spread_by(host()).reasons[0].to_string(), why);
     // Its mask is one for all queues: there is nothing to tell apart.
     let why = "rps: eth0/rx-0 has the mask of all queues of eth0, and their interrupts land on every CPU";
-    assert_eq!(spread_by(host(0.3).driver("eth0", "am65-cpsw-nuss")).reasons[0].to_string(), why);
+    assert_eq!(spread_by(host().driver("eth0", "am65-cpsw-nuss")).reasons[0].to_string(), why);
 }
 
 /// A gain was predicted for what may be one flow, and the doctor alone did without.
