@@ -180,15 +180,10 @@ pub fn arrivals(queue: &RxQueue, model: &Model, rates: &Rates) -> BTreeMap<CpuId
     cpus.iter().map(|cpu| (cpu, 1.0 / cpus.len() as f64)).collect()
 }
 
-/// The online CPUs that take the packets of a queue off it: those of its interrupts, or the one that Hyper-V signals. If it is not
-/// known which interrupt of the device is the queue's, the CPU where all of them land.
-pub fn arrival_cpus(nic: &Nic, queue: &RxQueue, model: &Model, rates: &Rates) -> CpuMask {
+/// The online CPUs that take the packets of a queue off it: those of its interrupts, or the one that Hyper-V signals.
+pub fn arrival_cpus(queue: &RxQueue, model: &Model, rates: &Rates) -> CpuMask {
     let mut cpus = irq_cpus(queue, model, rates);
-    let hidden = if nic.hides_interrupt(queue) { nic.hidden_irqs() } else { Vec::new() };
-    let lands: Vec<CpuMask> = hidden.into_iter().map(|irq| irq_cpu(irq, rates)).collect();
-    let one = lands.first().filter(|first| first.len() == 1 && lands.iter().all(|other| other == *first));
-    let one = one.and_then(CpuMask::first).or(queue.channel_cpu);
-    if let Some(cpu) = one.filter(|cpu| model.cpu(*cpu).is_some_and(|cpu| cpu.online)) {
+    if let Some(cpu) = queue.channel_cpu.filter(|cpu| model.cpu(*cpu).is_some_and(|cpu| cpu.online)) {
         cpus.insert(cpu);
     }
     cpus

@@ -207,7 +207,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let total: f64 = packets.iter().sum();
     let base = baseline(model, rates);
     let load = |cpu: CpuId| receive_work(rates, base, cpu, most);
-    let cpu = arrival_cpus(nic, queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
+    let cpu = arrival_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
     let is_told = tunnel_one_flow::finding(model, rates, nic).is_some();
     if load(cpu) < NO_DOUBLING || is_chosen(nic, queue.index) || is_told {
         return None;

@@ -111,7 +111,7 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
         let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
         queues
             .filter(|(nic, queue)| queue_packets(nic, queue, rates) >= TRAFFIC)
-            .any(|(nic, queue)| arrival_cpus(nic, queue, model, rates).contains(hottest))
+            .any(|(_, queue)| arrival_cpus(queue, model, rates).contains(hottest))
     };
     let receives = cpu.packets.max(cpu.net_rx) >= TRAFFIC / 2.0
         && (share_of(rates, cpu, |c| c.packets) >= part
@@ -158,9 +158,9 @@ fn equals(model: &Model, rates: &Rates, cpu: CpuId) -> CpuMask {
     let queues = device.into_iter().flat_map(|(nic, _)| nic.rx.iter().map(move |queue| (nic, queue)));
     let cpus = queues.filter(|(nic, queue)| queue_packets(nic, queue, rates) >= TRAFFIC).fold(
         CpuMask::new(),
-        |all, (nic, queue)| {
+        |all, (_, queue)| {
             let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
-            all.union(&arrival_cpus(nic, queue, model, rates)).union(&mask)
+            all.union(&arrival_cpus(queue, model, rates)).union(&mask)
         },
     );
     if cpus.contains(cpu) { cpus } else { model.online() }
@@ -192,9 +192,9 @@ fn moved_to_the_other_of_two(
     (nic, queue): (&Nic, &RxQueue),
     cpu: CpuId,
 ) -> bool {
-    let lands = arrival_cpus(nic, queue, model, rates).first();
+    let lands = arrival_cpus(queue, model, rates).first();
     model.online().len() <= 2
-        && !nic.rx.iter().any(|queue| arrival_cpus(nic, queue, model, rates).contains(cpu))
+        && !nic.rx.iter().any(|queue| arrival_cpus(queue, model, rates).contains(cpu))
         && lands.map_or(nic.kind != NicKind::Device, |lands| lands != cpu)
         && foreign_nic(model, rates, cpu).is_none()
         && queue.rps_cpus.known().is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
@@ -248,7 +248,7 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
 fn takes_all(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), cpu: CpuId) -> bool {
     nic.kind == NicKind::Device
         && nic.rx.len() == 1
-        && arrival_cpus(nic, queue, model, rates) == cpu.into()
+        && arrival_cpus(queue, model, rates) == cpu.into()
         && queue.rps_cpus.known().is_some_and(CpuMask::is_empty)
 }
 
@@ -333,10 +333,7 @@ fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> 
     let lands = irq_cpus(queue, model, rates);
     let place = match (irqs.is_empty(), lands.is_empty(), queue.channel_cpu) {
         (true, _, Some(cpu)) => format!("VMBus -> CPU {cpu}"),
-        (true, ..) if nic.kind == NicKind::Device => match arrival_cpus(nic, queue, model, rates) {
-            lands if lands.is_empty() => "interrupt unknown".to_owned(),
-            lands => format!("all interrupts of the device -> CPU {lands}"),
-        },
+        (true, ..) if nic.kind == NicKind::Device => "interrupt unknown".to_owned(),
         (true, ..) => "no interrupt".to_owned(),
         (false, true, _) => format!("IRQ {}", irqs.join(",")),
         (false, false, _) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
@@ -383,12 +380,11 @@ type Cause = (String, String, &'static [PlanName]);
 
 /// What is known of a CPU without a [`carrier`].
 fn unknown(model: &Model, rates: &Rates, cpu: CpuId) -> Cause {
-    let may_land = |nic: &Nic, queue: &RxQueue| {
-        let lands = arrival_cpus(nic, queue, model, rates);
+    let may_land = |queue: &RxQueue| {
+        let lands = arrival_cpus(queue, model, rates);
         lands.is_empty() || lands.contains(cpu)
     };
-    let is_switch_s =
-        |nic: &&Nic| nic.driver_facts().counts_forwarded && nic.rx.iter().any(|queue| may_land(nic, queue));
+    let is_switch_s = |nic: &&Nic| nic.driver_facts().counts_forwarded && nic.rx.iter().any(may_land);
     if let Some(nic) = model.nics.iter().find(is_switch_s) {
         let driver = nic.driver.as_deref().unwrap_or_default();
         return (
@@ -454,7 +450,7 @@ fn hidden(model: &Model, rates: &Rates, nic: &Nic, cpu: CpuId) -> String {
         other.kind == NicKind::Device
             && other.name != nic.name
             && rates.rx_packets(&other.name) >= least
-            && other.rx.iter().all(|queue| arrival_cpus(other, queue, model, rates).is_empty())
+            && other.rx.iter().all(|queue| arrival_cpus(queue, model, rates).is_empty())
     };
     let others = candidates(model, rates, cpu).into_iter().filter(is_hidden).take(SHOWN_NICS - 1);
     let names: Vec<&str> = [nic].into_iter().chain(others).map(|nic| nic.name.as_str()).collect();
@@ -512,7 +508,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
     let Some((nic, queue)) = carrier else { return unknown(model, rates, cpu) };
     let (name, index) = (&nic.name, queue.index);
     let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty());
-    let lands = arrival_cpus(nic, queue, model, rates);
+    let lands = arrival_cpus(queue, model, rates);
     let by_hand = by_hand(model, rates, (nic, queue), cpu).filter(|_| mask.is_none());
     let mut remedy = by_hand
         .unwrap_or_else(|| "let other CPUs process the packets (RPS), near the reader (RFS)".to_owned());

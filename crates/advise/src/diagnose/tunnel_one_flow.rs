@@ -202,7 +202,7 @@ fn tunnelled<'a>(model: &'a Model, rates: &Rates, nic: &'a Nic) -> Option<Tunnel
     };
     let inside = rates.rx_packets(&tunnel.name);
     let is_most = inside > 0.0 && inside >= packets * PART;
-    let inside_elsewhere = inside_elsewhere(model, rates, tunnel, (nic, queue, packets));
+    let inside_elsewhere = inside_elsewhere(model, rates, tunnel, (queue, packets));
     is_most.then_some(Tunnelled { nic, queue, packets, others, tunnel, outer, inside_elsewhere })
 }
 
@@ -212,9 +212,9 @@ fn inside_elsewhere(
     model: &Model,
     rates: &Rates,
     tunnel: &Nic,
-    (nic, queue, packets): (&Nic, &RxQueue, f64),
+    (queue, packets): (&RxQueue, f64),
 ) -> Option<f64> {
-    let here = arrival_cpus(nic, queue, model, rates);
+    let here = arrival_cpus(queue, model, rates);
     let stack = |is_here: bool| {
         let cpus = rates.cpus.iter().filter(|cpu| here.contains(cpu.cpu) == is_here);
         cpus.map(|cpu| cpu.packets).sum::<f64>()

@@ -259,8 +259,8 @@ impl<'a> Draft<'a> {
     }
 
     /// The CPU that takes the packets of a queue first; `None` if unknown.
-    pub(super) fn home(&self, nic: &Nic, queue: &RxQueue) -> Option<CpuId> {
-        self.machine().home(nic, queue)
+    pub(super) fn home(&self, queue: &RxQueue) -> Option<CpuId> {
+        self.machine().home(queue)
     }
 
     /// True if the variable was requested by name.

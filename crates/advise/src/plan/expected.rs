@@ -67,9 +67,9 @@ struct Change {
 
 impl Path {
     /// The path of a queue's packets, which come to `otherwise` if their CPU is not known.
-    fn new(machine: &Machine<'_>, (nic, queue): (&Nic, &RxQueue), otherwise: Option<CpuId>) -> Self {
+    fn new(machine: &Machine<'_>, queue: &RxQueue, otherwise: Option<CpuId>) -> Self {
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
-        Self { home: machine.home(nic, queue).or(otherwise), mask }
+        Self { home: machine.home(queue).or(otherwise), mask }
     }
 
     /// Parts of the work. The interrupt's CPU keeps what would go to CPUs of the mask that are offline
@@ -119,7 +119,7 @@ impl<'a> Work<'a> {
         let mut sources = Vec::new();
         for (at, nic) in devices(model) {
             for (queue, rx) in nic.rx.iter().enumerate() {
-                let path = Path::new(&machine, (nic, rx), guessed(nic, rx, &firing[at]));
+                let path = Path::new(&machine, rx, guessed(nic, rx, &firing[at]));
                 let packets = queue_packets(nic, rx, rates);
                 sources.push(Source { nic: at, queue, path, packets, time: 0.0 });
             }
@@ -261,7 +261,7 @@ impl<'a> Work<'a> {
             } else {
                 guessed(nic, queue, &self.firing[source.nic])
             };
-            Path::new(&machine, (nic, queue), otherwise)
+            Path::new(&machine, queue, otherwise)
         };
         queues.iter().map(path).collect()
     }

@@ -15,8 +15,8 @@ use crate::diagnose::{host_limit, is_alone_on_its_device, maybe_one_flow};
 use rxlab_base::number::{count, plural};
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 use rxlab_path::evidence::{
-    TRAFFIC, arrival_cpus, busy, foreign, is_quiet, may_come, queue_packets, rarely_interrupts, receiving,
-    room,
+    TRAFFIC, arrival_cpus, busy, foreign, irq_cpus, is_quiet, may_come, queue_packets, rarely_interrupts,
+    receiving, room,
 };
 use rxlab_path::model::{Fact, Model, Nic, NicKind, NicRates, Rates, RxQueue};
 use rxlab_setting::Prediction;
@@ -219,7 +219,7 @@ impl<'a> Asked<'a> {
         let queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
         let (mut own, mut others) = (0.0, 0.0);
         for (nic, queue) in queues {
-            let lands = arrival_cpus(nic, queue, self.model, self.rates);
+            let lands = arrival_cpus(queue, self.model, self.rates);
             let packets = queue_packets(nic, queue, self.rates);
             match lands.is_empty() {
                 true if !self.is_about(nic) => others += packets,
@@ -239,7 +239,10 @@ impl<'a> Asked<'a> {
     }
 
     fn of_queue(&self, nic: &Nic, queue: &RxQueue, readers: Option<&Steering>) -> Vec<Move> {
-        let mut homes: Vec<CpuId> = arrival_cpus(nic, queue, self.model, self.rates).iter().collect();
+        let mut homes: Vec<CpuId> = irq_cpus(queue, self.model, self.rates).iter().collect();
+        if homes.is_empty() {
+            homes.extend(queue.channel_cpu.filter(|cpu| self.model.cpu(*cpu).is_some_and(|cpu| cpu.online)));
+        }
         let mut packets = queue_packets(nic, queue, self.rates);
         if homes.is_empty()
             && let Some(hot) = hottest(self.rates)

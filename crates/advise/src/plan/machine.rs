@@ -8,7 +8,7 @@ use crate::diagnose::EVEN_QUEUES;
 use rxlab_base::units::{CpuId, CpuMask, Fact};
 use rxlab_path::constraints::is_stuck;
 use rxlab_path::evidence::{
-    FULL, MAX_PACKET_COST, TRAFFIC, arrival_cpus, foreign_nic, queue_packets, rarely_interrupts, receive_time,
+    FULL, MAX_PACKET_COST, TRAFFIC, foreign_nic, irq_cpus, queue_packets, rarely_interrupts, receive_time,
 };
 use rxlab_path::model::{CpuRates, Irq, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::simulation::all_irqs;
@@ -36,7 +36,7 @@ pub(super) struct Machine<'a> {
 
 impl Machine<'_> {
     /// The CPU that takes the packets of a queue first; `None` if unknown.
-    pub(super) fn home(&self, nic: &Nic, queue: &RxQueue) -> Option<CpuId> {
+    pub(super) fn home(&self, queue: &RxQueue) -> Option<CpuId> {
         let one = |mask: &CpuMask| {
             mask.first().filter(|cpu| mask.len() == 1 && self.topology.online.contains(*cpu))
         };
@@ -44,13 +44,15 @@ impl Machine<'_> {
         // An interrupt that is moving counts where it was sent.
         let is_moving = |irq: &&Irq| irq.is_pending() && !is_stuck(irq, self.rates);
         let sent = irq.filter(is_moving).and_then(|irq| irq.affinity.known()).and_then(one);
+        // With Hyper-V, the CPU of a signal is not that of an interrupt.
         sent.or_else(|| irq.and_then(|irq| irq.effective.known()).and_then(one))
-            .or_else(|| arrival_cpus(nic, queue, self.model, self.rates).first())
+            .or_else(|| irq_cpus(queue, self.model, self.rates).first())
+            .or(queue.channel_cpu)
     }
 
     /// The CPUs where the packets that a queue's mask hands on arrive, as far as known.
     pub(super) fn homes(&self, nic: &Nic, queue: &RxQueue) -> CpuMask {
-        masked(nic, queue).iter().filter_map(|queue| self.home(nic, queue)).collect()
+        masked(nic, queue).iter().filter_map(|queue| self.home(queue)).collect()
     }
 
     /// True if the queues of `nic` bring packets to every usable CPU, about equally: handing them on is then
@@ -59,7 +61,7 @@ impl Machine<'_> {
         if nic.rx.len() < self.topology.usable.len() {
             return false;
         }
-        let homes: CpuMask = nic.rx.iter().filter_map(|queue| self.home(nic, queue)).collect();
+        let homes: CpuMask = nic.rx.iter().filter_map(|queue| self.home(queue)).collect();
         if let Fact::Known(rss) = &nic.hardware.rss
             && !rss.table.is_empty()
         {
@@ -105,8 +107,7 @@ impl Machine<'_> {
         let foreign: CpuMask = self.foreign().map(|(cpu, _)| cpu).collect();
         let own = self.rates.cpus.iter().filter(|cpu| !foreign.contains(cpu.cpu));
         let mixed = self.devices().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-        let mixed =
-            mixed.filter(|(nic, queue)| self.home(nic, queue).is_some_and(|home| foreign.contains(home)));
+        let mixed = mixed.filter(|(_, queue)| self.home(queue).is_some_and(|home| foreign.contains(home)));
         let mixed: f64 = mixed.map(|(nic, queue)| queue_packets(nic, queue, self.rates)).sum();
         let time: f64 = own.map(receive_work).sum();
         time / (self.all_packets() - mixed).max(1.0)
@@ -129,7 +130,7 @@ impl Machine<'_> {
         let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
         for nic in self.devices() {
             for queue in nic.rx.iter().filter(|queue| counts(nic, queue)) {
-                if let Some(home) = self.home(nic, queue) {
+                if let Some(home) = self.home(queue) {
                     *times.entry(home).or_default() += queue_packets(nic, queue, self.rates) * each;
                 }
             }
@@ -158,9 +159,8 @@ impl Machine<'_> {
     /// CPUs that take interrupts of busy interfaces that get no part here.
     pub(super) fn others(&self, nics: &[&Nic]) -> CpuMask {
         let busy = self.devices().filter(|nic| self.rates.rx_packets(&nic.name) >= TRAFFIC);
-        let queues = busy.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-        let queues = queues.filter(|(nic, queue)| is_of_others(nic, queue, nics));
-        queues.filter_map(|(nic, queue)| self.home(nic, queue)).collect()
+        let queues = busy.flat_map(|nic| nic.rx.iter().filter(|queue| is_of_others(nic, queue, nics)));
+        queues.filter_map(|queue| self.home(queue)).collect()
     }
 }
 

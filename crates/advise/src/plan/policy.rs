@@ -213,8 +213,7 @@ fn latency(draft: &mut Draft<'_>) {
 /// Names the idle state that the CPUs of interrupts may have to leave for each packet. It is not set: that takes power
 /// from every CPU.
 fn note_idle_states(draft: &mut Draft<'_>) {
-    let queues = draft.planned().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-    let homes = queues.filter_map(|(nic, queue)| draft.home(nic, queue)).collect();
+    let homes = draft.planned().flat_map(|nic| &nic.rx).filter_map(|queue| draft.home(queue)).collect();
     let Some(DeepIdle { cpus, state, .. }) = deep_idle(&homes, &draft.model, &draft.rates) else { return };
     let note = format!(
         "a packet that finds {} idle may wait {} us until it leaves {}, unless a program holds \

@@ -202,7 +202,7 @@ impl Machine<'_> {
                     continue;
                 }
                 let time = |cpu: &CpuId| brought.get(cpu).copied();
-                let homes = masked.iter().filter_map(|queue| self.home(nic, queue));
+                let homes = masked.iter().filter_map(|queue| self.home(queue));
                 let is_of_several = homes.clone().collect::<CpuMask>().len() > 1;
                 let home =
                     homes.rev().max_by(|a, b| time(a).unwrap_or(0.0).total_cmp(&time(b).unwrap_or(0.0)));

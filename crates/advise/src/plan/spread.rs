@@ -226,9 +226,9 @@ pub(super) fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Vec<&'a Nic> {
     if !devices_account(model, rates) && may_be_foreign(model, rates, hot) {
         return Vec::new();
     }
-    let lands = |nic: &Nic, queue: &RxQueue| arrival_cpus(nic, queue, model, rates).contains(hot);
+    let lands = |queue: &RxQueue| arrival_cpus(queue, model, rates).contains(hot);
     let may_land = |nic: &Nic, queue: &RxQueue| {
-        arrival_cpus(nic, queue, model, rates).is_empty() && may_come(model, rates, nic, queue, hot)
+        arrival_cpus(queue, model, rates).is_empty() && may_come(model, rates, nic, queue, hot)
     };
     // Packets that a mask hands on do not count where they arrive.
     let is_handed_on = |queue: &RxQueue| queue.rps_cpus.known().is_none_or(|mask| !mask.is_empty());
@@ -239,11 +239,11 @@ pub(super) fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Vec<&'a Nic> {
     let devices =
         || model.nics.iter().filter(|nic| nic.kind == NicKind::Device && model.carriers(nic).is_empty());
     let all = rates.cpu(hot).map_or(0.0, |cpu| cpu.packets);
-    let known = devices().map(|nic| packets(nic, &|queue| lands(nic, queue) && !is_handed_on(queue)));
+    let known = devices().map(|nic| packets(nic, &|queue| lands(queue) && !is_handed_on(queue)));
     let unexplained = (all - known.sum::<f64>()).max(0.0);
     let brings = |nic: &Nic| {
         let counted = packets(nic, &|queue| may_land(nic, queue) && !is_handed_on(queue));
-        let others = packets(nic, &|queue| lands(nic, queue) || may_land(nic, queue) && is_handed_on(queue));
+        let others = packets(nic, &|queue| lands(queue) || may_land(nic, queue) && is_handed_on(queue));
         others + counted.min(unexplained)
     };
     let mut found: Vec<(&Nic, f64)> = devices().map(|nic| (nic, brings(nic))).collect();
@@ -276,7 +276,7 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         if is_only && !mask.is_empty() && mask.difference(current).is_empty() {
             // A mask in use becomes smaller only if no CPU gets hotter than with all but the interrupt's.
             let homes = machine.homes(nic, queue);
-            let home = machine.home(nic, queue);
+            let home = machine.home(queue);
             let wider = home.and_then(|home| narrowed(current, home, &homes, &CpuMask::new()));
             let wider = wider.filter(|wider| wider.difference(usable).is_empty());
             let most = |mask: &CpuMask| most_with(machine, nic, queue, mask);
@@ -288,7 +288,7 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
             }
         } else if !mask.is_empty() {
             masks.insert(queue.index, (mask, why));
-        } else if let Some(home) = machine.home(nic, queue)
+        } else if let Some(home) = machine.home(queue)
             // Masks with unusable CPUs are not in use.
             && current.difference(usable).is_empty()
             && let Some(left) = narrowed(current, home, &machine.homes(nic, queue), &given)
@@ -418,7 +418,7 @@ pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
 /// bring them, or no CPU is busy enough.
 fn unproven(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
     let is_busy = rates.rx_packets(&nic.name) >= TRAFFIC;
-    let is_hidden = nic.rx.iter().all(|queue| arrival_cpus(nic, queue, model, rates).is_empty());
+    let is_hidden = nic.rx.iter().all(|queue| arrival_cpus(queue, model, rates).is_empty());
     let (hot, time) =
         expected::hottest(rates).filter(|_| is_busy && is_hidden && nic.kind == NicKind::Device)?;
     let other = foreign(model, rates, hot).filter(|_| !devices_account(model, rates));

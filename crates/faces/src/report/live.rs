@@ -170,7 +170,7 @@ impl LiveFrame {
             interrupts: Some(&queue.irqs)
                 .filter(|irqs| !irqs.is_empty())
                 .and_then(|irqs| irqs.iter().map(|irq| interrupts.get(&irq.number).copied()).sum()),
-            cpus: arrival_cpus(nic, queue, model, rates),
+            cpus: arrival_cpus(queue, model, rates),
             rps_cpus: queue.rps_cpus.clone(),
             rps_flow_cnt: queue.rps_flow_cnt.clone(),
         });

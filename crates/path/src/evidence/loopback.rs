@@ -91,7 +91,7 @@ pub fn brought(model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
         if packets < TRAFFIC {
             continue;
         }
-        let lands = arrival_cpus(nic, queue, model, rates);
+        let lands = arrival_cpus(queue, model, rates);
         let handed = queue.rps_cpus.known().cloned().unwrap_or_default();
         for cpus in [lands, handed] {
             for cpu in cpus.iter() {

@@ -15,27 +15,14 @@ pub const ORIGIN: f64 = 0.1;
 pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a Nic, &'a RxQueue)> {
     let here = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
     let lands = |nic: &Nic, queue: &RxQueue| {
-        let known = arrival_cpus(nic, queue, model, rates);
+        let known = arrival_cpus(queue, model, rates);
         known.contains(cpu) || known.is_empty() && portals(nic, rates) == cpu.into()
     };
-    let comes = |nic: &Nic, queue: &RxQueue| may_come(model, rates, nic, queue, cpu);
     let landing = bringing(model, rates, &lands);
-    // One whose interrupts may land anywhere may bring what those that land here leave.
-    let may_land = |nic: &Nic, queue: &RxQueue| {
-        nic.hides_interrupt(queue)
-            && arrival_cpus(nic, queue, model, rates).is_empty()
-            && !lands(nic, queue)
-            && comes(nic, queue)
-    };
-    let stays = |nic: &Nic, queue: &RxQueue| {
-        lands(nic, queue) && queue.rps_cpus.known().is_some_and(CpuMask::is_empty)
-    };
-    let rest = here - bringing(model, rates, &stays).iter().map(|(_, brings)| brings).sum::<f64>();
-    let hidden = bringing(model, rates, &may_land).first().map_or(0.0, |(_, brings)| brings.min(rest));
-    let is_known = |brings: f64| brings >= here * ORIGIN && brings >= hidden;
-    if let Some((nic, _)) = landing.first().filter(|(_, brings)| is_known(*brings)) {
+    if let Some((nic, _)) = landing.first().filter(|(_, brings)| *brings >= here * ORIGIN) {
         return Some((nic, busiest(rates, nic, &lands)?));
     }
+    let comes = |nic: &Nic, queue: &RxQueue| may_come(model, rates, nic, queue, cpu);
     let all = bringing(model, rates, &comes);
     let (nic, brings) = *all.first().filter(|(_, brings)| *brings >= here * ORIGIN)?;
     let queue = busiest(rates, nic, &comes)?;
@@ -111,7 +98,7 @@ fn packets_of(model: &Model, rates: &Rates, is_one: impl Fn(&Nic, &RxQueue) -> b
 /// True if packets of a queue may come to a CPU: its interrupt lands there or at an unknown CPU, they may be handed there, or
 /// threads poll there.
 pub fn may_come(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue, cpu: CpuId) -> bool {
-    let mut lands = arrival_cpus(nic, queue, model, rates);
+    let mut lands = arrival_cpus(queue, model, rates);
     if lands.is_empty() {
         lands = portals(nic, rates);
     }

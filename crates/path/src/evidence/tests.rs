@@ -1,11 +1,11 @@
 //! Where packets come from, where interrupts land, and how much room is left.
 
 use super::{
-    adapts, arrival_cpus, arrivals, candidates, carrier, devices_account, foreign, foreign_nic, headroom,
+    adapts, arrivals, candidates, carrier, devices_account, foreign, foreign_nic, headroom,
     irq_cpus, is_counted, is_quiet, loopback_share, may_be_foreign, may_be_lo, queue_packets,
     rarely_interrupts, received,
 };
-use crate::model::{Fact, IrqRates, Nic};
+use crate::model::{Fact, IrqRates};
 use crate::sketch::Sketch;
 use rxlab_base::units::{CpuId, IrqId};
 
@@ -266,27 +266,6 @@ fn the_portals_of_a_driver_tell_where_its_interfaces_receive() {
     let per_cpu = [(CpuId(0), 7e3)].into();
     rates.irqs.push(IrqRates { irq: IrqId(32), action: "edma_rxdesc".to_owned(), per_cpu });
     assert_eq!((named(&rates, 0).as_deref(), named(&rates, 1).as_deref()), (Some("lan1"), Some("wlan0")));
-}
-
-/// Every Raspberry Pi 4: bcmgenet has two interrupts called eth0, and the smaller wlan0 got the blame.
-#[test]
-fn interrupts_that_all_land_on_one_cpu_need_not_be_told_apart() {
-    let host = |second: u32, here: f64| {
-        let host =
-            Sketch::new(4).device("eth0", &[0, second]).driver("eth0", "bcmgenet").traffic("eth0", 3e4);
-        let host = host.device("wlan0", &[0]).traffic("wlan0", 7e3).receives(0, 0.9, here);
-        let two_of_one_name = |nic: &mut Nic| {
-            nic.other_irqs = nic.rx.iter_mut().flat_map(|queue| std::mem::take(&mut queue.irqs)).collect();
-            nic.other_irqs.iter_mut().for_each(|irq| irq.action = "eth0".to_owned());
-            nic.rx.truncate(1);
-        };
-        let (model, rates) = host.edit("eth0", two_of_one_name).build();
-        let lands = arrival_cpus(&model.nics[0], &model.nics[0].rx[0], &model, &rates).to_string();
-        (lands, carrier(&model, &rates, CpuId(0)).map(|(nic, _)| nic.name.to_string()))
-    };
-    assert_eq!(host(0, 3.7e4), ("0".to_owned(), Some("eth0".to_owned())));
-    assert_eq!(host(1, 3.7e4), (String::new(), Some("eth0".to_owned())), "wlan0 has too few");
-    assert_eq!(host(1, 8e3), (String::new(), Some("wlan0".to_owned())), "most are its own");
 }
 
 /// netvsc_get_stats64 adds the packets of the virtual function: 182,000 packets/s were 364,000.

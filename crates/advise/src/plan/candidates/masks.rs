@@ -56,7 +56,7 @@ pub(super) fn groups(model: &Model, rates: &Rates, nic: &Nic) -> Result<Groups, 
     let homes: Vec<Option<CpuId>> = nic
         .steering_queues()
         .iter()
-        .map(|queue| machine.home(nic, queue).or(receiving.first().copied()))
+        .map(|queue| machine.home(queue).or(receiving.first().copied()))
         .collect();
     let pool = |without: &CpuMask| topology.usable.difference(without);
     let all: CpuMask = receiving.iter().copied().collect();

@@ -33,7 +33,7 @@ pub(in crate::plan) fn receiving(
 ) -> Vec<CpuId> {
     let machine = Machine { model, rates, topology };
     let landing = nic.rx.iter().flat_map(|queue| {
-        machine.home(nic, queue).into_iter().chain(irq_cpus(queue, model, rates).iter()).collect::<Vec<_>>()
+        machine.home(queue).into_iter().chain(irq_cpus(queue, model, rates).iter()).collect::<Vec<_>>()
     });
     let mut found: Vec<CpuId> = Vec::new();
     for cpu in landing {

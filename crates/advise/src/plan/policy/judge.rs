@@ -13,7 +13,7 @@ use crate::plan::topology::CpuTopology;
 use rxlab_base::number::percent;
 use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::{irq_cpus, queue_packets};
-use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
+use rxlab_path::model::{Model, NicKind, Rates, RxQueue};
 use rxlab_setting::{PlannedSetting, Target, simulation};
 
 /// Variables that decide where receive work is done.
@@ -190,7 +190,7 @@ impl<'a> Judge<'a> {
     fn must_steer(&self, model: &Model, settings: &[PlannedSetting]) -> bool {
         let may = model.usable().difference(&self.options.isolated);
         let replaced = settings.iter().map(|planned| &planned.set).filter(|set| set.knob == "rps");
-        let mut masks = replaced.filter_map(|set| rx_queue(model, &set.target)?.1.rps_cpus.known());
+        let mut masks = replaced.filter_map(|set| rx_queue(model, &set.target)?.rps_cpus.known());
         self.policy == Policy::Isolate || masks.any(|mask| !mask.difference(&may).is_empty())
     }
 
@@ -351,12 +351,10 @@ fn shares_cpus((before, rates): (&Model, &Rates), settings: &[PlannedSetting]) -
     let machine = Machine { model: &after, rates: &then, topology: &topology };
     let mut masks: Vec<(CpuId, &CpuMask, bool)> = Vec::new();
     for set in settings.iter().map(|planned| &planned.set).filter(|set| set.knob == "rps") {
-        let (Some((_, was)), Some((nic, is))) =
-            (rx_queue(before, &set.target), rx_queue(&after, &set.target))
-        else {
+        let (Some(was), Some(is)) = (rx_queue(before, &set.target), rx_queue(&after, &set.target)) else {
             continue;
         };
-        let (Some(home), Some(mask)) = (machine.home(nic, is), is.rps_cpus.known()) else { continue };
+        let (Some(home), Some(mask)) = (machine.home(is), is.rps_cpus.known()) else { continue };
         let is_narrower = was.rps_cpus.known().is_some_and(|was| mask.difference(was).is_empty());
         let overlaps = masks.iter().any(|(other_home, other, is_other_narrower)| {
             *other_home != home
@@ -381,7 +379,7 @@ fn unrelieved(
     let begins = |planned: &&PlannedSetting| match planned.set.knob.as_str() {
         "irq_affinity" => true,
         "rps" => rx_queue(model, &planned.set.target)
-            .is_some_and(|(_, queue)| queue.rps_cpus.known().is_some_and(CpuMask::is_empty)),
+            .is_some_and(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty)),
         _ => false,
     };
     let sent: BTreeSet<&NicName> =
@@ -394,7 +392,7 @@ fn unrelieved(
         let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
         for nic in devices.filter(|nic| sent.contains(&nic.name)) {
             for queue in nic.rx.iter().filter(|queue| queue_packets(nic, queue, rates) > 0.0) {
-                cpus.insert(machine.home(nic, queue).filter(|cpu| topology.usable.contains(*cpu))?);
+                cpus.insert(machine.home(queue).filter(|cpu| topology.usable.contains(*cpu))?);
                 cpus = cpus.union(queue.rps_cpus.known().unwrap_or(&CpuMask::new()));
             }
         }
@@ -419,10 +417,9 @@ fn interrupts_kept_free((model, rates): (&Model, &Rates)) -> bool {
     queues.any(|queue| !irq_cpus(queue, model, rates).intersection(&kept_free).is_empty())
 }
 
-fn rx_queue<'a>(model: &'a Model, target: &Target) -> Option<(&'a Nic, &'a RxQueue)> {
+fn rx_queue<'a>(model: &'a Model, target: &Target) -> Option<&'a RxQueue> {
     let Target::Queue { nic, queue } = target else { return None };
-    let nic = model.nic(nic)?;
-    Some((nic, nic.rx.iter().find(|rx| rx.index == queue.index)?))
+    model.nic(nic)?.rx.iter().find(|rx| rx.index == queue.index)
 }
 
 /// True if a mask has CPUs that should receive nothing.

@@ -37,7 +37,7 @@ impl Back {
         for nic in machine.model.nics.iter().filter(|nic| nic.kind == NicKind::Device) {
             let are_alike = have_one_mask(nic);
             for queue in &nic.rx {
-                let Some(home) = machine.home(nic, queue) else { continue };
+                let Some(home) = machine.home(queue) else { continue };
                 // Queues without packets have no work; 1 keeps the sums above 0.
                 let packets = queue_packets(nic, queue, machine.rates).max(1.0);
                 let may = |mask: &&CpuMask| mask.difference(&machine.topology.usable).is_empty();

@@ -156,7 +156,7 @@ fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
     for nic in draft.model.nics.iter().filter(|nic| draft.nics.contains(&nic.name)) {
         for queue in &nic.rx {
             let Some(irq) = queue.irqs.first() else { continue };
-            let Some(from) = draft.home(nic, queue).filter(|_| seen.insert(irq.number)) else { continue };
+            let Some(from) = draft.home(queue).filter(|_| seen.insert(irq.number)) else { continue };
             let why = if draft.isolated.contains(from) {
                 format!("CPU {from} is to be isolated")
             } else if is_silent(draft, nic, queue) {
@@ -212,8 +212,8 @@ fn relieve(draft: &mut Draft<'_>) {
 fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
     let topology = &draft.topology;
     let mut homes: BTreeMap<CpuId, BTreeSet<IrqId>> = BTreeMap::new();
-    for (nic, queue) in draft.planned().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue))) {
-        if let (Some(cpu), Some(irq)) = (draft.home(nic, queue), queue.irqs.first()) {
+    for queue in draft.planned().flat_map(|nic| &nic.rx) {
+        if let (Some(cpu), Some(irq)) = (draft.home(queue), queue.irqs.first()) {
             homes.entry(cpu).or_default().insert(irq.number);
         }
     }
@@ -232,7 +232,7 @@ fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
         let core = |cpu: CpuId| topology.siblings(&cpu.into()).union(&cpu.into());
         let of_core = |cpu: CpuId| core(cpu).iter().map(|cpu| crowd.brought_to(cpu)).sum::<f64>();
         let is_planned = |busy: &&Loaded<'_>| {
-            draft.nics.contains(&busy.nic.name) && draft.home(busy.nic, busy.queue) == Some(crowd.cpu)
+            draft.nics.contains(&busy.nic.name) && draft.home(busy.queue) == Some(crowd.cpu)
         };
         crowd.queues.iter().rev().filter(is_planned).find_map(|busy| {
             let room = crowd.room_for(busy.packets).intersection(&near);
@@ -311,10 +311,10 @@ fn send(draft: &mut Draft<'_>, name: &NicName, queue: QueueId, wanted: &CpuMask,
 /// its interrupt; if it lands on a usable CPU.
 fn has_unknown_mask(draft: &Draft<'_>, name: &NicName, queue: QueueId) -> bool {
     let nic = draft.model.nic(name).filter(|_| queue.direction == Direction::Rx);
-    let rx = nic.and_then(|nic| Some((nic, nic.rx.iter().find(|rx| rx.index == queue.index)?)));
-    rx.is_some_and(|(of, rx)| {
+    let rx = nic.and_then(|nic| nic.rx.iter().find(|rx| rx.index == queue.index));
+    rx.is_some_and(|rx| {
         matches!(rx.rps_cpus, Fact::Denied(_) | Fact::Broken(_))
-            && draft.home(of, rx).is_none_or(|home| draft.topology.usable.contains(home))
+            && draft.home(rx).is_none_or(|home| draft.topology.usable.contains(home))
     })
 }
 

@@ -83,12 +83,11 @@ fn off_and_busy(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coal
 pub(in crate::plan) fn none(draft: &mut Draft<'_>) {
     let machine = draft.machine();
     let brought = machine.brought(|_, _| true);
-    let is_hot = |nic: &Nic, queue: &RxQueue| {
-        let of_home = machine.home(nic, queue).and_then(|cpu| brought.get(&cpu));
+    let is_hot = |queue: &RxQueue| {
+        let of_home = machine.home(queue).and_then(|cpu| brought.get(&cpu));
         of_home.is_some_and(|time| *time >= HIGH_LOAD)
     };
-    let (hot, cool): (Vec<&Nic>, Vec<&Nic>) =
-        draft.planned().partition(|nic| nic.rx.iter().any(|queue| is_hot(nic, queue)));
+    let (hot, cool): (Vec<&Nic>, Vec<&Nic>) = draft.planned().partition(|nic| nic.rx.iter().any(is_hot));
     let names = |nics: &[&Nic]| nics.iter().map(|nic| nic.name.clone()).collect::<Vec<NicName>>();
     let (cool, hot) = (names(&cool), names(&hot));
     for name in hot {

@@ -145,8 +145,7 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
                 continue;
             }
             seen.insert(irq, vectors.len());
-            let now = first.and_then(|queue| draft.home(nic, queue));
-            let now = now.filter(|cpu| topology.usable.contains(*cpu));
+            let now = first.and_then(|queue| draft.home(queue)).filter(|cpu| topology.usable.contains(*cpu));
             let node = first.map_or(nic.node, |queue| nic.node_of(queue));
             let home = node.and_then(of_node).filter(|at| !topology.domains[*at].cores.is_empty());
             let nic = nic.name.clone();

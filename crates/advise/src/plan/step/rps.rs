@@ -39,7 +39,7 @@ pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     let (busy, calm): (Vec<NicName>, Vec<NicName>) = nics.into_iter().partition(|name| {
         draft.model.nic(name).is_some_and(|nic| {
             nic.rx.iter().any(|queue| {
-                let of_home = machine.home(nic, queue).and_then(|cpu| brought.get(&cpu).copied());
+                let of_home = machine.home(queue).and_then(|cpu| brought.get(&cpu).copied());
                 is_busy(of_home, queue_packets(nic, queue, &draft.rates))
             })
         })
@@ -77,7 +77,7 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, 
     let given = given(&parts);
     for (nic, queue) in homeless {
         let (name, index) = (&nic.name, queue.index);
-        draft.leave(Variable::Rps.because(match draft.machine().home(nic, queue) {
+        draft.leave(Variable::Rps.because(match draft.machine().home(queue) {
             Some(_) => {
                 format!("{name} has one mask for all queues, and the CPUs of new ones are not known yet")
             }
@@ -124,8 +124,7 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
         mask.is_some_and(|mask| !mask.is_empty() && mask.difference(&draft.topology.usable).is_empty())
     };
     let is_needed = |(nic, queue, _): &&Without| {
-        let home =
-            rx_queue(draft, nic, *queue).zip(draft.model.nic(nic)).and_then(|(rx, nic)| draft.home(nic, rx));
+        let home = rx_queue(draft, nic, *queue).and_then(|rx| draft.home(rx));
         may_stay(draft, nic, *queue) && !home.is_some_and(|home| back.is_bearable(home))
     };
     let needed: BTreeSet<(NicName, u32)> =
@@ -147,7 +146,7 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
         }
         *kept.entry(nic.clone()).or_default() += 1;
         let left = found.zip(draft.model.nic(&nic)).and_then(|(rx, of)| {
-            narrowed(rx.rps_cpus.known()?, draft.home(of, rx)?, &draft.machine().homes(of, rx), given)
+            narrowed(rx.rps_cpus.known()?, draft.home(rx)?, &draft.machine().homes(of, rx), given)
         });
         if let Some(left) = left {
             give(draft, &nic, queue, &left, OWN.to_owned());

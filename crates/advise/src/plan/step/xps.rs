@@ -54,7 +54,7 @@ fn home(draft: &Draft<'_>, nic: &Nic, tx: &TxQueue) -> Option<(usize, usize)> {
     let own = nic.tx_irqs(tx.index).next().and_then(|irq| irq.effective.known()).and_then(CpuMask::first);
     let cpu = own.or_else(|| {
         let rx = nic.rx.iter().find(|rx| rx.index == tx.index)?;
-        draft.home(nic, rx)
+        draft.home(rx)
     });
     draft.topology.place(cpu?)
 }
