@@ -17,6 +17,9 @@ fn statistic(name: &str) -> Option<String> {
         LossKind::Allocation => {
             "buffers that could not be allocated: if this goes on, the ring runs empty; nothing is lost so far"
         }
+        LossKind::Paused => {
+            "pause frames that the device sent while its buffers were full: the sender waits, nothing is lost"
+        }
         LossKind::Unclear => "a loss by its name; rxlab does not know of what",
         LossKind::Harmless => "no loss here: an event, a broken frame, or packets for others",
     };

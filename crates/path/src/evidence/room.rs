@@ -12,8 +12,7 @@ pub struct Headroom {
     /// 1 / receive time (with hard interrupts) of the CPU with most of it: the scheduler can move everything
     /// but receive work away from that CPU. Below 1 in a prediction that exceeds the available time.
     pub hottest: f64,
-    /// 1 / mean busy fraction of the CPUs, of all or only of those that may take receive work, whichever leaves less: spreading does
-    /// not change it.
+    /// 1 / mean busy fraction of all CPUs, or of those that may take receive work if that is less. Spreading does not change it.
     pub machine: f64,
 }
 

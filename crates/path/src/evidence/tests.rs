@@ -1,9 +1,9 @@
 //! Where packets come from, where interrupts land, and how much room is left.
 
 use super::{
-    adapts, arrivals, candidates, carrier, devices_account, foreign, foreign_nic, headroom,
-    irq_cpus, is_counted, is_quiet, loopback_share, may_be_foreign, may_be_lo, queue_packets,
-    rarely_interrupts, received,
+    adapts, arrivals, candidates, carrier, devices_account, foreign, foreign_nic, headroom, irq_cpus,
+    is_counted, is_quiet, loopback_share, may_be_foreign, may_be_lo, queue_packets, rarely_interrupts,
+    received,
 };
 use crate::model::{Fact, IrqRates};
 use crate::sketch::Sketch;

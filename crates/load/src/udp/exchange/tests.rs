@@ -99,15 +99,19 @@ fn all_that_waits_too_long_is_unsent_however_much_it_is() {
     let mut tally = Tally::new();
     let schedule = Schedule::new(0, &Rate::steady(1e6), false, 0, 1, u64::MAX);
     exchange.begin(Some(schedule), &mut tally);
-    while clock.now() < 2 * timeout {
+    let (mut last, mut now) = (0, clock.now());
+    while now < 2 * timeout {
         exchange.turn(&mut tally);
+        (last, now) = (now, clock.now());
     }
-    let unanswered = exchange.unanswered(clock.now());
+    let unanswered = exchange.unanswered(now);
     assert!(unanswered.late == 0 && unanswered.waiting > 0, "no flow may send: {unanswered:?}");
     assert_eq!(unanswered.ages.len(), unanswered.waiting);
     let unsent = tally.errors_of(ErrorClass::Unsent);
     assert_eq!(tally.blocked, unsent);
-    assert!((100_000..=220_000).contains(&unsent), "{unsent} of 200,000");
+    // One is due every microsecond; a stalled CPU may delay the last turn, and count late in it.
+    let [least, most] = [last, now].map(|at| at.saturating_sub(timeout) / 1000);
+    assert!((least / 2..=most + most / 10).contains(&unsent), "{unsent} of {least} to {most}");
 }
 
 /// Datagrams that a busy client did not read in time once counted as lost on the way.
