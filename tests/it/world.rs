@@ -232,9 +232,6 @@ replays! {
     /// A guard was killed in the kernel while it set channels back, which switched `threaded` off, and another program set channels
     /// at that moment: the next undo left the channels alone, and `threaded` with them.
     threads_lost_by_an_undo_before_a_foreign_value: r#"{"custom":[[{"Threaded":1},2]],"first":{"Apply":{"set":[[{"Channels":1},1]],"confirm":3,"netns":0}},"events":[{"of":"Journal","at":18,"act":"KillInCall"},{"of":"Write","at":2,"act":{"Write":[{"Channels":1},{"Other":0}]}}]}"#;
-    /// The state directory was mounted between the creation of a file and its first line: an older change waited for the file, which
-    /// was below the mount.
-    file_below_a_mount: r#"{"first":{"Apply":{"set":[],"confirm":0,"netns":1}},"events":[{"of":"Any","at":1,"act":{"Run":{"Restore":{"set":[[{"QueueFlush":[0,0]},0],[{"Ksoftirqd":1},0]]}}}},{"of":"Any","at":1,"act":{"Delete":2}},{"of":"Journal","at":24,"act":{"Mount":false}},{"of":"Any","at":184,"act":{"Mount":true}}]}"#;
     /// An interface was out of sight for a moment while values were saved that new channels reset: one of them was taken for one that
     /// the kernel does not have.
     value_of_an_interface_out_of_sight: r#"{"custom":[[{"Rps":[1,0]},2]],"first":{"Apply":{"set":[[{"Channels":1},1]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":160,"act":{"Fault":[{"Device":1},"ENOENT",20]}},{"of":"Any","at":180,"act":{"Run":{"Restore":{"set":[[{"NapiCpus":[0,1]},1],[{"QueueDefer":[3,0]},0]]}}}}]}"#;

@@ -319,14 +319,6 @@ impl Storage for SimDisk {
         Ok(unseen.map(|id| (id.clone(), PathBuf::from(format!("/somewhere/{id}.jsonl")))).collect())
     }
 
-    fn forget_missing(&self, id: &str) -> io::Result<bool> {
-        let is_missing = self.missing()?.iter().any(|(missing, _)| missing == id);
-        if is_missing {
-            self.world.state().disk.registered.remove(id);
-        }
-        Ok(is_missing)
-    }
-
     fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
         self.with(true, |state| {
             state.disk.notices.insert(id.to_owned(), text.to_vec());

@@ -376,13 +376,8 @@ impl Store {
         let id = self.next_id(&begin)?;
         self.storage.create(&id).map_err(|error| self.error("create", &id, error))?;
         let mut journal = Journal::new(self.storage.clone(), id.clone(), History::default(), false, lock);
-        let begun = journal.append(Record::Begin(Begin { id: id.clone(), ..begin }));
-        if let Err(error) = begun.and_then(|()| journal.sync()) {
-            // Nothing was written to the machine: if the file has just gone out of sight, below a mount, no older change has to wait
-            // for it. Where this fails as well, the file counts as missing.
-            let _ = self.storage.forget_missing(&id);
-            return Err(error);
-        }
+        journal.append(Record::Begin(Begin { id, ..begin }))?;
+        journal.sync()?;
         Ok(journal)
     }
 
