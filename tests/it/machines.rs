@@ -1,6 +1,6 @@
 //! Output and plans of rxlab on random machines, compared with the truth about them. `bench/simulation/src/machines.rs`
-//! describes the generator and the properties; `cargo run --release --package rxlab-simulation --bin machines` runs more of them, and with `--show`
-//! shrinks one.
+//! describes the generator and the properties; `cargo run --release --package rxlab-simulation --bin machines` runs more
+//! of them, and with `--show` shrinks one.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

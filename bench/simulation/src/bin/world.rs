@@ -1,7 +1,7 @@
 //! Runs the real code on a simulated machine while an adversary moves between any two of its operations:
 //! `cargo run --release --package rxlab-simulation --bin world [--seeds N] [--from SEED] [--minutes M]`, or one schedule
-//! with `--replay SCHEDULE`, move by move; `--mutations` says which schedule finds each old defect, `--mutation NAME` of one. Prints the shrunk schedule of each
-//! run that breaks an invariant, and counts at the end.
+//! with `--replay SCHEDULE`, move by move; `--mutations` says which schedule finds each old defect, `--mutation NAME` of
+//! one. Prints the shrunk schedule of each run that breaks an invariant, and counts at the end.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A separate program with its own output.
 

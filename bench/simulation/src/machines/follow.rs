@@ -163,14 +163,16 @@ fn shrink(nic: &mut Nic, receive: usize, transmit: usize) {
     });
 }
 
+/// The number of channels of a kind that a value asks for: `rx 4 tx 4 combined 0`.
+pub(crate) fn channels(value: &str, kind: &str) -> Option<u32> {
+    let mut words = value.split_whitespace();
+    words.find(|word| *word == kind).and_then(|_| words.next()).map(number)
+}
+
 /// Another number of queues: their packets are spread over all of them, and new ones have interrupts where the
 /// driver asks for them first: on one CPU after the other.
 fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
-    let words: Vec<&str> = value.split_whitespace().collect();
-    let count = |kind: &str| {
-        let at = words.iter().position(|word| *word == kind)?;
-        Some(number(words[at + 1]) as usize)
-    };
+    let count = |kind: &str| channels(value, kind).map(|count| count as usize);
     let receive = count("combined").or(count("rx")).expect("receive queues");
     let transmit = count("combined").or(count("tx")).expect("transmit queues");
     let (packets, last) = (nic.packets(), nic.irqs.last().map_or(0, |irq| irq.number));

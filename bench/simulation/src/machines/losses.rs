@@ -105,7 +105,7 @@ const STATISTICS: [(&str, &str, Counts); 45] = [
 const FILES: [&[&str]; 3] =
     [&["rx_missed_errors"], &["rx_fifo_errors"], &["rx_missed_errors", "rx_fifo_errors"]];
 
-/// The same, of drivers that count them as errors as well.
+/// The same in this order, of drivers that count them as errors as well.
 const ERRORS: [&[&str]; 3] = [
     &["rx_missed_errors", "rx_errors"],
     &["rx_fifo_errors", "rx_errors"],
@@ -172,12 +172,10 @@ fn place(random: &mut Random, truth: &Truth) -> Place {
 impl Place {
     /// Counts what a ring loses as errors, too.
     pub(crate) fn count_as_error(&mut self) {
-        if let Place::Ring { files, .. } = self {
-            *files = match **files {
-                ["rx_missed_errors"] => ERRORS[0],
-                ["rx_fifo_errors"] => ERRORS[1],
-                _ => ERRORS[2],
-            };
+        if let Place::Ring { files, .. } = self
+            && let Some(at) = FILES.iter().position(|plain| plain == files)
+        {
+            *files = ERRORS[at];
         }
     }
 

@@ -15,7 +15,7 @@ use rxlab_path::model::RxQueue;
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_of};
 use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, RecordedHost, Rule};
 
-use super::follow::{follow, irqs};
+use super::follow::{channels, follow, irqs};
 use super::look::{Seen, look};
 use super::map;
 use super::request::Request;
@@ -247,7 +247,10 @@ fn constraints(truth: &Truth, request: &Request, settings: &[&Setting]) -> Resul
                 }
             }
             // fbnic_set_channels, bnxt_set_channels, ionic_set_channels.
-            "channels" if nic.is_split && !set.value.contains("rx 0") && !set.value.ends_with(" 0") => {
+            "channels"
+                if nic.is_split
+                    && ["rx", "combined"].iter().all(|kind| channels(&set.value, kind) > Some(0)) =>
+            {
                 return Err(format!("{set}: the driver refuses separate queues beside combined ones"));
             }
             "channels" if nic.has_xdp && truth.damage != Damage::NetlinkDenied => {

@@ -4,7 +4,7 @@ use super::elsewhere::FEW;
 use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};
 use super::places::{
-    Loaded, can_part, cores, fits, irqs_of, loaded, node, of_node, spreading, steal, with_part,
+    Loaded, can_part, fits, irqs_of, loaded, may_use_more_queues, node, of_node, spreading, steal, with_part,
 };
 use super::{Check, Finding, Rule, Severity, elsewhere, one_outer_flow};
 use crate::doctor::place_of;
@@ -581,8 +581,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
                               coalescing, if supported";
                 return (why, remedy.to_owned(), &[PlanName::SeparateIrqs]);
             }
-            let more = has_more_queues(nic) && nic.rx.len() < cores(model, &model.usable());
-            let more = if more { "more queues, or " } else { "" };
+            let more = if may_use_more_queues(model, nic) { "more queues, or " } else { "" };
             return (why, format!("{more}fewer interrupts by coalescing, if supported"), &[]);
         }
         Some(mask) if recipient(model, rates, queue) == Some(cpu) => {

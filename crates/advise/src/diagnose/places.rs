@@ -8,7 +8,7 @@ use super::workload::{processing, programs};
 use crate::family::PlanName;
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask};
-use rxlab_path::constraints::is_movable;
+use rxlab_path::constraints::{has_more_queues, is_movable};
 use rxlab_path::evidence::{
     FULL, MAX_PACKET_COST, ORIGIN, TRAFFIC, baseline, busy, headroom, irq_cpus, is_counted, may_be_lo,
     queue_packets, rarely_interrupts, receiving,
@@ -246,6 +246,11 @@ pub(super) fn node(model: &Model, cpu: CpuId) -> Option<u32> {
 
 pub(super) fn of_node(model: &Model, node: u32) -> CpuMask {
     model.cpus.iter().filter(|cpu| cpu.node == Some(node)).map(|cpu| cpu.id).collect()
+}
+
+/// True if a device may get more receive queues, and has fewer than there are cores for them.
+pub(super) fn may_use_more_queues(model: &Model, nic: &Nic) -> bool {
+    has_more_queues(nic) && nic.rx.len() < cores(model, &model.usable())
 }
 
 /// The number of cores of these CPUs; a CPU with unknown siblings counts as one.

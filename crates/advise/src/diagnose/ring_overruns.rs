@@ -3,13 +3,13 @@
 use super::deep_idle_states::{DeepIdle, deep_idle};
 use super::figures::{Evidence, Subject, Unit};
 use super::one_core_hotspot::queues_here;
-use super::places::{can_part, cores, handed_over};
+use super::places::{can_part, handed_over, may_use_more_queues};
 use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{count, cpus_text};
 use rxlab_base::parse::ethtool::Count;
-use rxlab_path::constraints::{has_more_queues, queue_limit};
+use rxlab_path::constraints::queue_limit;
 use rxlab_path::drivers::{LossKind, loss_kind};
 use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, nic_irq_cpus, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, NicRates, Rates};
@@ -189,13 +189,13 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     evidence.extend(ring.map(|ring| size_of(nic, ring)));
     evidence.extend(emptied_by(model, rates, nic));
     let room = room_of(nic);
-    let slower = match nic.hardware.function.may_pause() {
-        true => "flow control (pause frames) against single senders",
-        false => "senders that pace packets",
+    let slower = if nic.hardware.function.may_pause() {
+        "flow control (pause frames) against single senders"
+    } else {
+        "senders that pace packets"
     };
     // As the table of settings says.
-    let has_more =
-        has_more_queues(nic) && queue_limit(nic).is_some() && nic.rx.len() < cores(model, &model.usable());
+    let has_more = may_use_more_queues(model, nic) && queue_limit(nic).is_some();
     let (why, remedy, plans): (&str, String, &[PlanName]) = if blame == Blame::Cpu {
         let why =
             "the CPU that empties the ring has no time left: a larger ring also fills and only adds delay";
