@@ -180,7 +180,7 @@ fn the_cells_of_rps_and_rfs_are_set_on_the_kernel() {
     let factors = "[[factor]]\nname = \"rps\"\nset = [\"rps srv0/rx-0 = 1\"]\n\
                    [[factor]]\nname = \"rfs\"\nset = [\"rfs srv0/rx-0 = 4096\"]";
     let design = "kind = \"factorial\"\nblocks = 6\nseed = 5";
-    let text = stage.sink(factors, design).exits(0);
+    let text = stage.sink(factors, design).measures();
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     assert_eq!(record.valid().len(), 6, "{text}");
     for slot in record.slots.iter().filter(|slot| slot.void.is_none() && slot.cell < 2) {

@@ -122,7 +122,7 @@ pub(super) fn b_first() -> String {
 fn a_change_that_takes_effect_is_measured_in_every_slot() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "seed = 5\npairs = 3\nmin_pairs = 3\ncalibration = 1";
-    let text = stage.trial(SINK, design, "").says(0, "the machine is as it was before the trial");
+    let text = stage.trial(SINK, design, "").measures();
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let slots_in = |phase| record.slots.iter().filter(|slot| slot.phase == phase).collect::<Vec<_>>();
     assert_eq!((slots_in(Phase::Calibration).len(), slots_in(Phase::Comparison).len()), (2, 6));
@@ -157,7 +157,7 @@ fn load_tools_are_read_as_they_are() {
              [design]\nwashout = \"50ms\"\npairs = 2\nmin_pairs = 2\n",
             netns.display()
         );
-        let text = stage.run(&text).exits(0);
+        let text = stage.run(&text).measures();
         let record = record(&stage.state(), &format!("000{}-rps", at + 1)).expect("on disk");
         assert_eq!(record.slots.len(), 4, "{text}");
         for slot in &record.slots {
@@ -198,7 +198,7 @@ fn a_plan_is_made_from_a_sample_and_changes_nothing() {
 fn a_checkpoint_sees_whether_the_change_is_still_set() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "pairs = 3\nmin_pairs = 3\nprimary = \"throughput\"";
-    stage.trial(SINK, design, "").exits(0);
+    stage.trial(SINK, design, "").measures();
     let server = stage.range.server.path();
     let run = |args: &[&str]| rxlab(&stage.state(), args).arg("--netns").arg(&server).said();
     let (code, text) = run(&["trial", "checkpoint", "0001-rps", "--slots", "4"]);
