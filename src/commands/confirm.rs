@@ -31,7 +31,9 @@ pub(super) fn confirm(global: &Global, id: Option<&str>, late: bool) -> Result {
     let machine = (&*root.to_string_lossy(), &identity);
     let now = || if late { 0 } else { boottime_ns() };
     let id = apply::confirm_in_time(&place::store(global), machine, id, now).map_err(explain)?;
-    let stays = format!("transaction {id} is kept; `rxlab undo {id}` reverts it");
+    // A guard that could not add to the journal may have reverted it.
+    let seen = if late { ", as far as `rxlab status` shows its values" } else { "" };
+    let stays = format!("transaction {id} is kept{seen}; `rxlab undo {id}` reverts it");
     let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
     // It compares with the sample before the change, if the change had a prediction.
     let next = command_lines("next: ", &format!("{} doctor", global.program()));

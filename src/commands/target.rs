@@ -28,7 +28,8 @@ pub struct Args {
     http: Option<SocketAddr>,
     /// Echo UDP here
     ///
-    /// It answers no datagram from its own port or from one below 1024, which may be another echo.
+    /// It answers no datagram from its own port or from one below 1024, which may be another echo. After one datagram with a
+    /// forged source, two echoes on different ports answer each other until one of them ends.
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     udp_echo: Option<SocketAddr>,
     /// Count UDP here

@@ -413,7 +413,7 @@ fn a_late_confirmation_is_refused_unless_asked_for() {
             std::thread::sleep(Duration::from_millis(1500));
         }
         let text = one_line(&scene.rxlab(confirm).exits(code));
-        assert_eq!(code == 4, text.contains("s ago, and it has not been reverted"), "{text}");
+        assert_eq!(code == 4, text.contains("s ago, and its journal has no revert"), "{text}");
         assert_eq!(scene.mask(), kept);
     }
     scene.rxlab(&["undo"]).exits(0);

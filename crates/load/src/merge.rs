@@ -167,7 +167,7 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
 const MOST: u64 = 1 << 53;
 
 /// The first field, by its name, with a number that no report has.
-fn impossible(name: &str, value: &serde_json::Value) -> Option<String> {
+pub(super) fn impossible(name: &str, value: &serde_json::Value) -> Option<String> {
     match value {
         serde_json::Value::Number(number) => {
             let is_possible =

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::interval::Interval;
-use super::merge::sum;
+use super::merge::{MergeError, impossible, sum};
 use super::report::Report;
 use super::session::Session;
 use super::spec::Spec;
@@ -152,7 +152,12 @@ impl Clients {
     pub fn so_far(&self, limit: Option<Duration>) -> Result<SoFar, ClientError> {
         self.tell(&Order::SoFar(limit))?;
         let counts = self.clients.iter().map(|client| match client.answer(ANSWER)? {
-            Answer::SoFar(counts) => Ok(counts),
+            Answer::SoFar(counts) => {
+                match impossible("so_far", &serde_json::to_value(&counts).unwrap_or_default()) {
+                    None => Ok(counts),
+                    Some(name) => Err(client.impossible(&MergeError::Impossible(name))),
+                }
+            }
             other => Err(client.unexpected(other)),
         });
         counts.reduce(|sum, counts| Ok(sum?.and(counts?))).unwrap_or(Ok(SoFar::default()))
@@ -169,8 +174,7 @@ impl Clients {
         let limits = self.clients.iter().zip(&reports).find_map(|(client, report)| {
             Some(format!("client `{}`: {}", client.run, report.saturation.reason.as_ref()?))
         });
-        let (spec, interval) = sum(&reports)
-            .map_err(|(at, error)| self.clients[at].error(format!("gave an impossible result: {error}")))?;
+        let (spec, interval) = sum(&reports).map_err(|(at, error)| self.clients[at].impossible(&error))?;
         let late = (self.skew.as_secs_f64() > SKEW * interval.seconds).then(|| {
             format!(
                 "clients took {:.1} s to begin an interval of {:.1} s",
@@ -227,6 +231,10 @@ impl Client {
 
     fn error(&self, why: impl Into<String>) -> ClientError {
         ClientError { run: self.run.clone(), why: why.into() }
+    }
+
+    fn impossible(&self, why: &MergeError) -> ClientError {
+        self.error(format!("gave an impossible result: {why}"))
     }
 
     fn tell(&self, order: &Order) -> Result<(), ClientError> {
@@ -318,7 +326,7 @@ mod tests {
     use super::{Answer, Clients, Joint, Order, serve};
     use crate::clock::SECOND;
     use crate::interval::Interval;
-    use crate::tally::{Cut, Taken, Tally};
+    use crate::tally::{Cut, SoFar, Taken, Tally};
     use crate::{Report, Spec};
 
     fn spec() -> Spec {
@@ -357,6 +365,22 @@ mod tests {
         let errors =
             super::last_bytes(std::io::repeat(b'x').take(1 << 20).chain(&b"end"[..]), super::COMPLAINTS);
         assert!(errors.len() == super::COMPLAINTS && errors.ends_with("end"));
+    }
+
+    /// Their sum was a panic, and wrapped in an optimized build.
+    #[test]
+    fn impossible_counts_of_a_running_load_are_refused() {
+        let so_far = |failed: u64| {
+            let counts = serde_json::json!({ "so_far": SoFar { requests: 9, failed, ..SoFar::default() } });
+            let run = format!(
+                "while read -r order; do case $order in *so_far*) echo '{counts}';; *) echo '\"done\"';; esac; done"
+            );
+            let clients = Clients::start([run.as_str(), &run], &spec()).expect("both start");
+            clients.so_far(None).map_err(|error| error.to_string())
+        };
+        assert_eq!(so_far(1).map(|sum| (sum.requests, sum.failed)), Ok((18, 2)));
+        let error = so_far(u64::MAX).expect_err("not a count");
+        assert!(error.ends_with("gave an impossible result: `failed` is larger than 2^53"), "{error}");
     }
 
     /// A client that always gives the same result: two seconds with these latencies.

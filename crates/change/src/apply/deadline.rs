@@ -327,7 +327,7 @@ pub enum ConfirmError {
     #[error("transaction {0} was stopped before everything was set")]
     Incomplete(String),
     /// Its deadline passed and nothing has reverted it, as when its guard was killed.
-    #[error("the deadline of transaction {id} passed {seconds} s ago, and it has not been reverted")]
+    #[error("the deadline of transaction {id} passed {seconds} s ago, and its journal has no revert")]
     Overdue { id: String, seconds: u64 },
     #[error("transaction {0} is being reverted")]
     GoesBack(String),

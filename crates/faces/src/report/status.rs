@@ -41,7 +41,7 @@ pub fn standing(state: &State) -> String {
     match state {
         State::Applied => "applied".to_owned(),
         State::Unconfirmed { seconds_left, .. } if *seconds_left < 0.0 => {
-            "not confirmed in time and not reverted yet: its guard waits or is gone, run `rxlab undo`"
+            "not confirmed in time, and its journal has no revert: its guard waits or is gone, run `rxlab undo`"
                 .to_owned()
         }
         State::Unconfirmed { unguarded: true, .. } => {
