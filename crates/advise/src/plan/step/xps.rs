@@ -34,14 +34,21 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         if is_sound(draft, nic, &homes) {
             continue;
         }
-        let masks = nic.tx.iter().zip(share_out(draft, &homes));
-        let changed = masks.filter(|(tx, mask)| tx.xps_cpus.known() != Some(mask));
-        let changed: Vec<(u32, CpuMask)> = changed.map(|(tx, mask)| (tx.index, mask)).collect();
-        for (queue, mask) in changed {
-            let why = if mask.is_empty() {
-                "every CPU sends through a queue nearer to it"
-            } else {
-                "CPUs of the NUMA node where its interrupt is handled"
+        let masks = nic.tx.iter().zip(&homes).zip(share_out(draft, &homes));
+        let changed = masks.filter(|((tx, _), mask)| tx.xps_cpus.known() != Some(mask));
+        let changed: Vec<(u32, usize, CpuMask)> =
+            changed.map(|((tx, (domain, _)), mask)| (tx.index, *domain, mask)).collect();
+        for (queue, home, mask) in changed {
+            let near: CpuMask = draft.topology.domains[home].all.iter().copied().collect();
+            let (has_own, has_far) =
+                (!mask.intersection(&near).is_empty(), !mask.difference(&near).is_empty());
+            let why = match (has_own, has_far) {
+                (false, false) => "every CPU sends through a queue nearer to it",
+                (true, false) => "CPUs of the NUMA node where its interrupt is handled",
+                (false, true) => "CPUs of NUMA nodes where no queue's interrupt is handled",
+                (true, true) => {
+                    "CPUs of the NUMA node where its interrupt is handled, and of nodes where no queue's is"
+                }
             };
             draft.set("xps_cpus", Target::queue(&name, QueueId::tx(queue)), set_text(&mask), why);
         }
@@ -80,14 +87,18 @@ fn is_sound(draft: &Draft<'_>, nic: &Nic, homes: &[(usize, usize)]) -> bool {
     topology.online.difference(&seen).is_empty()
 }
 
-/// Equal parts of each domain to the queues in it; of a domain without any to all queues.
+/// Equal parts of each domain to the queues in it; of the domains without any to the queues that are left, or else to all.
 fn share_out(draft: &Draft<'_>, homes: &[(usize, usize)]) -> Vec<CpuMask> {
     let mut masks = vec![CpuMask::new(); homes.len()];
-    for (at, domain) in draft.topology.domains.iter().enumerate() {
-        let mut queues: Vec<usize> = (0..homes.len()).filter(|queue| homes[*queue].0 == at).collect();
-        if queues.is_empty() {
-            queues = (0..homes.len()).collect();
-        }
+    let domains = draft.topology.domains.iter().enumerate();
+    let (with, without): (Vec<_>, Vec<_>) =
+        domains.partition(|(at, _)| homes.iter().any(|(domain, _)| domain == at));
+    for (at, domain) in with.into_iter().chain(without) {
+        let all = || 0..homes.len();
+        let own: Vec<usize> = all().filter(|queue| homes[*queue].0 == at).collect();
+        let unused: Vec<usize> = all().filter(|queue| masks[*queue].is_empty()).collect();
+        let first = [own, unused, all().collect()].into_iter().find(|queues| !queues.is_empty());
+        let mut queues = first.unwrap_or_default();
         queues.sort_by_key(|queue| homes[*queue]);
         for (turn, cpu) in domain.all.iter().enumerate() {
             masks[queues[turn * queues.len() / domain.all.len()]].insert(*cpu);

@@ -186,6 +186,25 @@ fn full_cpus_get_no_packets_while_others_are_free() {
     }
 }
 
+/// CPUs of both nodes shared four transmit queues, four had none, and the reason named one node.
+#[test]
+fn cpus_of_a_node_without_interrupts_send_through_queues_that_are_left() {
+    let xps = |queues: usize| {
+        let homes: Vec<u32> = (0..queues as u32).map(|queue| queue % 4).collect();
+        let host = Sketch::new(8).nodes(2).device("eth0", &homes).on_node("eth0", 0).traffic("eth0", 8e3);
+        let plan = plan_of(Policy::NumaLocal, &host.xps("eth0", &vec![""; queues]).build());
+        let own = plan.settings.into_iter().filter(|planned| planned.set.knob == "xps_cpus");
+        own.map(|planned| (planned.set.value, planned.why)).collect::<Vec<_>>()
+    };
+    let own = "CPUs of the NUMA node where its interrupt is handled";
+    let far = "CPUs of NUMA nodes where no queue's interrupt is handled";
+    let both = "CPUs of the NUMA node where its interrupt is handled, and of nodes where no queue's is";
+    let expected = (0..8).map(|cpu| (cpu.to_string(), if cpu < 4 { own } else { far }.to_owned()));
+    assert_eq!(xps(8), expected.collect::<Vec<_>>());
+    let expected = (0..4).map(|cpu| (format!("{cpu},{}", cpu + 4), both.to_owned()));
+    assert_eq!(xps(4), expected.collect::<Vec<_>>());
+}
+
 /// RPS was planned for packets that never reach it.
 #[test]
 fn what_xdp_takes_is_not_steered() {
