@@ -11,12 +11,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::draft::Draft;
+use super::expected::hottest;
 use super::forecast::add_forecast;
 use super::reason::Reason;
 use super::step;
-use crate::diagnose::{DeepIdle, deep_idle};
+use crate::diagnose::{DeepIdle, deep_idle, diagnose, host_limit};
 use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuMask, NicName};
+use rxlab_path::evidence::carrier;
 use rxlab_path::model::{Function, Model, Nic, NicKind, Rates};
 use rxlab_setting::{Plan, PlannedSetting, apply_order};
 
@@ -94,6 +96,14 @@ impl Policy {
     /// The plan is simulated first: what would keep a CPU busier than any is now, or make `diagnose` object, is left
     /// out, and what planning again would set belongs to it.
     pub fn plan(self, model: &Model, rates: &Rates, options: &Options, only: Option<&[Variable]>) -> Policed {
+        if matches!(self, Policy::Spread | Policy::Full)
+            && only.is_none()
+            && let Some(why) = pointless(model, rates, options)
+        {
+            let reasons = vec![Reason::Other(why)];
+            let none = Drafted { settings: Vec::new(), variables: Vec::new(), reasons, notes: Vec::new() };
+            return finish(self, (model, rates), none, only);
+        }
         let (own, of_own) = concerned(model, rates, &options.nics);
         let of = |nics: Vec<NicName>| {
             let options = Options { nics, ..options.clone() };
@@ -158,6 +168,17 @@ pub(super) fn objection_to_masks(
 ) -> Option<String> {
     let (own, of_own) = concerned(model, rates, std::slice::from_ref(nic));
     judge::objection_to_masks((&own, &of_own), masks)
+}
+
+/// The limit of the host or the link that bounds the traffic of the interface that the busiest CPU serves: then the doctor tries
+/// nothing, unless a finding asks for a plan.
+fn pointless(model: &Model, rates: &Rates, options: &Options) -> Option<String> {
+    let (hot, _) = hottest(rates).filter(|_| options.isolated.is_empty())?;
+    let (nic, _) = carrier(model, rates, hot)?;
+    let limit = host_limit(rates, nic)?;
+    let is_planned = options.nics.is_empty() || options.nics.contains(&nic.name);
+    let is_asked = || diagnose(model, rates).iter().any(|finding| !finding.plans.is_empty());
+    (is_planned && !is_asked()).then(|| format!("{limit}: no setting of this machine makes it carry more"))
 }
 
 /// What plans depend on: a container host has thousands of virtual interfaces that are not named and have neither packets
