@@ -34,7 +34,7 @@ pub(super) struct ShareOptions {
     pub(super) width: usize,
     /// Leaves out the other threads of a busy core even if nothing else is left.
     pub(super) whole_cores: bool,
-    /// Masks in use count as chosen by hand: they stay until one of their CPUs is drowning.
+    /// Masks in use of queues without a part count as chosen by hand: they stay.
     pub(super) by_hand: bool,
     /// Gives no part to queues that are not busy. Without it they are left out only where CPUs are too few for all.
     pub(super) busy_only: bool,
@@ -350,10 +350,8 @@ impl Share<'_> {
             }
         }
         let masks = self.masks(&group.iter().collect::<Vec<_>>(), &free);
-        let is_short = |unassigned: &Unassigned<'_>, mask: &CpuMask| {
-            self.options.by_hand && unassigned.is_short_of(mask, machine)
-        };
-        let some_short = group.iter().zip(&masks).any(|(unassigned, (mask, _))| is_short(unassigned, mask));
+        let some_short =
+            group.iter().zip(&masks).any(|(unassigned, (mask, _))| unassigned.is_short_of(mask, machine));
         // Masks that are only sound together may overlap a new mask for one of the queues.
         let as_sound = !some_short && self.is_as_sound(group, &masks, &free);
         let place = match self.around.map(|domain| domain.node) {
@@ -380,7 +378,7 @@ impl Share<'_> {
                 usize::MAX => current.difference(&mask).is_empty(),
                 _ => *current == mask,
             });
-            let stays = as_sound || (has_part && !is_short(unassigned, &mask));
+            let stays = as_sound || (has_part && !unassigned.is_short_of(&mask, machine));
             Part { nic: unassigned.nic, queue: unassigned.queue, mask, stays, why }
         });
         parts.collect()

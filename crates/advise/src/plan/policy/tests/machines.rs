@@ -176,6 +176,16 @@ fn packets_of_another_namespace_make_a_cpu_hot() {
     assert_eq!(only(&plan(Variable::Rps), "rps"), ["eth0/rx-2 = 3"]);
 }
 
+/// A mask that is left over from a test: only `spread` made it wider.
+#[test]
+fn a_mask_whose_cpu_drowns_becomes_wider() {
+    let host = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 2e5).rps("eth0", "1");
+    let host = host.receives(0, 0.42, 0.0).receives(1, 0.97, 1.6e5).build();
+    for policy in [Policy::Spread, Policy::NumaLocal, Policy::Full] {
+        assert_eq!(only(&plan_of(policy, &host), "rps"), ["eth0/rx-0 = 1-7"], "{policy}");
+    }
+}
+
 /// Packets went to CPUs that programs fill, next to an idle one.
 #[test]
 fn full_cpus_get_no_packets_while_others_are_free() {
