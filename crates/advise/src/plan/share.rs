@@ -32,7 +32,7 @@ const HOTTER: f64 = 1.1;
 pub(super) struct ShareOptions {
     /// Maximum number of CPUs that a queue hands packets to.
     pub(super) width: usize,
-    /// Leaves out the other threads of a busy core even if nothing else is left.
+    /// Leaves out the other threads of a busy core even if its CPU is hot and nothing else is left.
     pub(super) whole_cores: bool,
     /// Masks in use of queues without a part count as chosen by hand: they stay.
     pub(super) by_hand: bool,
@@ -322,11 +322,9 @@ impl Share<'_> {
             free = self.free(machine, &self.crowded.union(&irqs(group)));
             without = vec!["busy interrupts"];
         }
-        let cores = if group.iter().any(|unassigned| unassigned.is_busy) {
-            topology.siblings(&irqs(group))
-        } else {
-            CpuMask::new()
-        };
+        let threads = topology.siblings(&irqs(group));
+        let cores =
+            if group.iter().any(|unassigned| unassigned.is_busy) { threads.clone() } else { CpuMask::new() };
         const CORES: &str = "their cores";
         const PROGRAMS: &str = "busy programs";
         const SLOW: &str = "slow cores";
@@ -348,6 +346,12 @@ impl Share<'_> {
                 free = rest;
                 without.push(name);
             }
+        }
+        // Without other CPUs, the other thread of a core is of help only if the first one has no time.
+        let may_help = !self.options.whole_cores && group.iter().any(Unassigned::is_hot);
+        if !may_help && !free.is_empty() && free.iter().all(|cpu| threads.contains(*cpu)) {
+            free.clear();
+            without.push(CORES);
         }
         let masks = self.masks(&group.iter().collect::<Vec<_>>(), &free);
         let some_short =

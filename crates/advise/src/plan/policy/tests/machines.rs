@@ -86,24 +86,27 @@ fn the_load_of_a_queue_goes_where_its_interrupt_goes() {
     assert_eq!(texts(&plan(&after, &moved)), [""; 0]);
 }
 
+/// Where every core has an interrupt, the other threads got the packets of CPUs that receive for a tenth of their time.
 #[test]
-fn the_other_thread_of_a_busy_core_gets_nothing() {
-    let host = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]);
-    let busy = planned(Policy::Full, &host.traffic("eth0", 8e5).build(), &Options::default());
-    assert_eq!(only(&busy.plan, "rps"), [""; 0]);
-    let calm = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]).traffic("eth0", 8e3).build();
-    assert_eq!(only(&plan_of(Policy::Full, &calm), "rps").len(), 4);
+fn the_other_threads_of_all_cores_get_nothing() {
+    for packets in [8e5, 8e3] {
+        let host = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]).traffic("eth0", packets);
+        let host = host.all_receive("0-3", 0.1, packets / 4.0).build();
+        for policy in [Policy::Spread, Policy::Full] {
+            assert_eq!(only(&plan_of(policy, &host), "rps"), [""; 0], "{policy}, {packets} packets/s");
+        }
+    }
 }
 
 /// The mask that a driver has for all queues had the other threads of the cores of some.
 #[test]
 fn one_mask_for_all_queues_has_no_thread_of_their_cores() {
     let rps = |packets: f64| {
-        let host = Sketch::new(6).smt().device("eth0", &[0, 1, 2]).driver("eth0", "xen_netfront");
+        let host = Sketch::new(8).smt().device("eth0", &[0, 1, 2]).driver("eth0", "xen_netfront");
         only(&plan_of(Policy::Full, &host.traffic("eth0", packets).build()), "rps")
     };
-    assert_eq!(rps(8e5), [""; 0]);
-    assert_eq!(rps(8e3), ["eth0/rx-0 = 3-5"], "these cores have time");
+    assert_eq!(rps(8e5), ["eth0/rx-0 = 3,7"]);
+    assert_eq!(rps(8e3), ["eth0/rx-0 = 3-7"], "these cores have time");
 }
 
 /// Quiet queues got the CPUs, and the hot one none, or the other thread of its core.
