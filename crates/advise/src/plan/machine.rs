@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::slice;
 
+use super::step::rfs::is_on;
 use super::topology::CpuTopology;
 use crate::diagnose::EVEN_QUEUES;
 use rxlab_base::units::{CpuId, CpuMask, Fact};
 use rxlab_path::constraints::is_stuck;
 use rxlab_path::evidence::{
-    FULL, MAX_PACKET_COST, TRAFFIC, foreign_nic, irq_cpus, queue_packets, rarely_interrupts, receive_time,
+    FULL, MAX_PACKET_COST, TRAFFIC, arrivals, foreign_nic, irq_cpus, queue_packets, rarely_interrupts,
+    receive_time,
 };
 use rxlab_path::model::{CpuRates, Irq, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::simulation::all_irqs;
@@ -138,18 +140,37 @@ impl Machine<'_> {
         times
     }
 
-    /// CPUs that interrupts of interfaces other than these keep busy, those of other network namespaces included.
+    /// CPUs that interrupts of interfaces other than these keep busy, those of other network namespaces included, and CPUs that
+    /// are busy with packets of unknown ones.
     pub(super) fn taken(&self, nics: &[&Nic]) -> CpuMask {
         let times = self.brought(|nic, queue| is_of_others(nic, queue, nics));
         let others = times.into_iter().filter(|(_, time)| *time >= TAKEN).map(|(cpu, _)| cpu);
-        others.chain(self.foreign().map(|(cpu, _)| cpu)).collect()
+        others.chain(self.foreign().map(|(cpu, _)| cpu)).collect::<CpuMask>().union(&self.unaccounted(nics))
+    }
+
+    /// CPUs that receive much although no interrupt of these interfaces is known to land there, and no mask or reader brings
+    /// packets there.
+    fn unaccounted(&self, nics: &[&Nic]) -> CpuMask {
+        if self.devices().any(|nic| is_on(self.model, nic)) {
+            return CpuMask::new();
+        }
+        let queues = nics.iter().flat_map(|nic| &nic.rx);
+        let lands = queues
+            .flat_map(|queue| arrivals(queue, self.model, self.rates).into_keys().chain(self.home(queue)));
+        let accounted = lands.collect::<CpuMask>().union(&self.masked());
+        let much = self.rates.cpus.iter().filter(|cpu| receive_work(cpu) >= HIGH_LOAD);
+        much.map(|cpu| cpu.cpu).filter(|cpu| !accounted.contains(*cpu)).collect()
+    }
+
+    /// CPUs of masks. Where these bring packets, the shares of others are unknown.
+    fn masked(&self) -> CpuMask {
+        let masks = self.devices().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
+        masks.fold(CpuMask::new(), |all, mask| all.union(mask))
     }
 
     /// CPUs that interrupts of other network namespaces keep busy, and their receive time.
     pub(super) fn foreign(&self) -> impl Iterator<Item = (CpuId, f64)> {
-        // Where a mask brings packets too, their shares are unknown.
-        let masks = self.devices().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
-        let masked = masks.fold(CpuMask::new(), |all, mask| all.union(mask));
+        let masked = self.masked();
         let times = self.rates.cpus.iter().map(|cpu| (cpu.cpu, receive_work(cpu)));
         times.filter(move |(cpu, time)| {
             *time >= TAKEN && !masked.contains(*cpu) && foreign_nic(self.model, self.rates, *cpu).is_some()

@@ -75,7 +75,7 @@ fn the_load_of_a_queue_goes_where_its_interrupt_goes() {
         |model: &Model, rates: &Rates| Policy::NumaLocal.plan(model, rates, &Options::default(), None).plan;
     let first = plan(&model, &rates);
     assert_eq!(only(&first, "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2"][..1]);
-    assert_eq!(only(&first, "rps"), ["eth0/rx-0 = 1,3,5-7"], "without CPU 4");
+    assert_eq!(only(&first, "rps"), ["eth0/rx-0 = 1,3,5,7"], "without CPU 4, and CPU 6 is full");
     let after = simulate(&model, &first);
     let mut moved = rates.clone();
     (moved.cpus[0].softirq, moved.cpus[2].softirq) = (0.88, 0.1);
@@ -165,6 +165,19 @@ fn the_cpu_of_another_namespace_is_not_free() {
     let host = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.9, 4e4);
     let host = host.receives(5, 0.86, 4e4).measured(|rates| rates.irqs.push(of_another_namespace(5)));
     assert_eq!(only(&plan_of(Policy::Spread, &host.build()), "rps"), ["eth0/rx-0 = 1-4,6-7"]);
+}
+
+/// CPU 3 is full of packets whose interrupt nothing shows, and got those of eth0.
+#[test]
+fn a_cpu_full_of_unknown_packets_is_not_free() {
+    let host = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 9e4).receives(0, 0.9, 9e4);
+    let host = host.device("wwan0", &[3]).traffic("wwan0", 3e4).receives(3, 0.85, 3e4);
+    let host = host.edit("wwan0", |nic| nic.rx[0].irqs.clear()).build();
+    for policy in [Policy::Spread, Policy::NumaLocal, Policy::Full] {
+        let rps = only(&plan_of(policy, &host), "rps");
+        assert_eq!(rps[0], "eth0/rx-0 = 1-2", "{policy}");
+        assert!(rps[1..].iter().all(|set| *set == "wwan0/rx-0 = 0-2"), "{policy}: by guess: {rps:?}");
+    }
 }
 
 /// The queue of the hottest CPU got nothing, as its own packets are few.
