@@ -20,7 +20,7 @@ use super::step::rfs;
 use super::topology::CpuTopology;
 use crate::diagnose::{Finding, before_steering, one_outer_flow, processing};
 use crate::family::PlanName;
-use rxlab_base::number::{cpus_text, percent};
+use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{
@@ -130,10 +130,29 @@ fn refusal(machine: Machine<'_>, nic: &Nic) -> Option<Reason> {
     if let Some(why) = unsteerable(machine.model, machine.rates, nic) {
         return Some(Variable::Rps.because(why));
     }
+    if let Some(why) = idle(machine, nic) {
+        return Some(why.into());
+    }
     // Queues of a virtual interface are received where their packets are sent, however many there are.
     let is_redundant = nic.kind == NicKind::Device && machine.is_covered_by(nic);
     is_redundant
         .then(|| format!("{name} has {} RX queues for {usable} CPUs: RPS is redundant", nic.rx.len()).into())
+}
+
+/// Reason to begin with neither RPS nor RFS on an interface: it brings hardly any of the packets that this machine receives.
+/// Without traffic, a plan is for the traffic to come.
+fn idle(machine: Machine<'_>, nic: &Nic) -> Option<String> {
+    let rates = machine.rates.nic(&nic.name).filter(|rates| !rates.counts_forwarded)?;
+    let all: f64 = machine.rates.cpus.iter().map(|cpu| cpu.packets).sum();
+    let is_begun = rfs::is_handed_on(nic) || nic.rx.iter().any(rfs::has_flows);
+    (rates.rx_packets < TRAFFIC && all >= TRAFFIC && !is_begun).then(|| {
+        format!(
+            "{} receives {} packets/s of {}: too few for RPS or RFS",
+            nic.name,
+            count(rates.rx_packets),
+            count(all)
+        )
+    })
 }
 
 /// Reason to leave RPS and RFS alone on an interface of whatever kind: kernel threads poll its queues, its packets never
@@ -247,7 +266,7 @@ pub(super) fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Vec<&'a Nic> {
         others + counted.min(unexplained)
     };
     let mut found: Vec<(&Nic, f64)> = devices().map(|nic| (nic, brings(nic))).collect();
-    found.retain(|(_, packets)| *packets > 0.0 && *packets >= all * ORIGIN);
+    found.retain(|(_, packets)| *packets >= TRAFFIC && *packets >= all * ORIGIN);
     // Of equals, the first.
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
     found.into_iter().map(|(nic, _)| nic).collect()

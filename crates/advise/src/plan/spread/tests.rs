@@ -380,6 +380,19 @@ fn a_mask_of_all_cpus_stays_where_no_interrupt_is_known() {
     assert_eq!(plan(&spread_by(host("0-1")), "rps"), [""; 0], "nothing says that more are better");
 }
 
+/// RPS was planned for a bridge with 800 of the machine's 31,000 packets/s.
+#[test]
+fn an_idle_interface_of_a_busy_machine_gets_nothing() {
+    let host = |own: f64| {
+        let spread = spread_by(Sketch::new(2).veth("br0").traffic("br0", own).receives(1, 0.4, 3.1e4));
+        (plan(&spread, "rps"), spread.reasons.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(host(8e3).0, ["rps br0/rx-0 = 0"]);
+    let (masks, reasons) = host(800.0);
+    assert_eq!(masks, [""; 0]);
+    assert!(reasons[0].starts_with("br0 receives 800 packets/s of 31,0"), "{reasons:?}");
+}
+
 /// The CPU of another busy interface was filled with packets of this one.
 #[test]
 fn busy_cpus_of_other_interfaces_take_nothing() {
