@@ -216,7 +216,8 @@ impl Machine<'_> {
                 let while_steered = if is_steered { WHILE } else { 1.0 };
                 let is_busy = is_busy(of_home.map(|time| time / while_steered), packets);
                 let least = TAKEN.max(hottest * COOLER) * while_steered;
-                let has_room = of_home.is_none_or(|time| time < least);
+                // What a busy queue hands on already, its CPU has no time for.
+                let has_room = of_home.is_none_or(|time| time < least && !(is_steered && is_busy));
                 let irqs = masked.iter().map(|queue| irq_cpus(queue, self.model, self.rates));
                 let irqs = irqs.fold(home.into(), |all: CpuMask, one| all.union(&one));
                 let brought = of_home.unwrap_or_default();

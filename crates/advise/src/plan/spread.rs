@@ -284,7 +284,7 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     // The other thread of a busy core is better than nothing here: a trial can tell.
     let options = ShareOptions { width, whole_cores: false, by_hand: true, busy_only: false };
     let (parts, homeless) = machine.share_out(nics, options);
-    let given = given(&parts);
+    let (given, busy, slow) = (given(&parts), machine.taken(&[nic]), slow(machine.model));
     let usable = &machine.topology.usable;
     let mut masks: BTreeMap<u32, (CpuMask, String)> = BTreeMap::new();
     let is_only = parts.len() == 1;
@@ -296,7 +296,7 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
             // A mask in use becomes smaller only if no CPU gets hotter than with all but the interrupt's.
             let homes = machine.homes(nic, queue);
             let home = machine.home(queue);
-            let wider = home.and_then(|home| narrowed(current, home, &homes, &CpuMask::new()));
+            let wider = home.and_then(|home| narrowed(current, home, &[&homes]));
             let wider = wider.filter(|wider| wider.difference(usable).is_empty());
             let most = |mask: &CpuMask| most_with(machine, nic, queue, mask);
             let keeps = wider.as_ref().unwrap_or(current);
@@ -310,7 +310,7 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         } else if let Some(home) = machine.home(queue)
             // Masks with unusable CPUs are not in use.
             && current.difference(usable).is_empty()
-            && let Some(left) = narrowed(current, home, &machine.homes(nic, queue), &given)
+            && let Some(left) = narrowed(current, home, &[&machine.homes(nic, queue), &busy, &slow, &given])
         {
             masks.insert(queue.index, (left, OWN.to_owned()));
         }
@@ -397,14 +397,16 @@ fn receiving(machine: Machine<'_>, nic: &Nic) -> CpuMask {
 
 /// Reason for a mask that stays without the CPU of its interrupt.
 pub(super) const OWN: &str =
-    "removes the CPU of the interrupt, and those of other queues, from the current mask";
+    "removes the CPU of the interrupt, and those of other queues or slow ones, from the current mask";
 
-/// A mask that stays in use, without the CPUs of the interrupts whose packets it hands on and, if that leaves any, without those
-/// that other queues get; `None` if it has none of them. If all its CPUs take such interrupts, only without the busiest, `home`.
-pub(super) fn narrowed(mask: &CpuMask, home: CpuId, homes: &CpuMask, given: &CpuMask) -> Option<CpuMask> {
-    let without = |cpus: &CpuMask| Some(mask.difference(cpus)).filter(|left| !left.is_empty());
-    let left = without(&homes.union(given)).or_else(|| without(homes)).or_else(|| without(&home.into()));
-    let left = left.unwrap_or_default();
+/// A mask that stays in use, without the CPU of its interrupt, and without those of each of `avoided`, in this order, as far as that
+/// leaves any; `None` if it has none of them.
+pub(super) fn narrowed(mask: &CpuMask, home: CpuId, avoided: &[&CpuMask]) -> Option<CpuMask> {
+    let narrow = |left: CpuMask, cpus: &&CpuMask| {
+        let rest = left.difference(cpus);
+        if rest.is_empty() { left } else { rest }
+    };
+    let left = avoided.iter().fold(mask.difference(&home.into()), narrow);
     (left != *mask).then_some(left)
 }
 

@@ -9,6 +9,7 @@ use crate::plan::policy::Variable;
 use crate::plan::share::{FEW, Part, ShareOptions};
 use crate::plan::spread::{OWN, given, narrowed, unsteerable};
 use rxlab_base::units::{CpuMask, NicName, QueueId};
+use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{is_counted, queue_packets};
 use rxlab_path::model::{Nic, RxQueue};
 use rxlab_setting::{Target, set_text};
@@ -118,6 +119,7 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
         return;
     }
     let back = Back::new(&draft.machine());
+    let slow = slow(&draft.model);
     let may_stay = |draft: &Draft<'_>, nic: &NicName, queue: u32| {
         let mask = rx_queue(draft, nic, queue).and_then(|rx| rx.rps_cpus.known());
         // CPUs that are to be isolated are left at any cost.
@@ -146,7 +148,8 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
         }
         *kept.entry(nic.clone()).or_default() += 1;
         let left = found.zip(draft.model.nic(&nic)).and_then(|(rx, of)| {
-            narrowed(rx.rps_cpus.known()?, draft.home(rx)?, &draft.machine().homes(of, rx), given)
+            let (homes, busy) = (draft.machine().homes(of, rx), draft.machine().taken(&[of]));
+            narrowed(rx.rps_cpus.known()?, draft.home(rx)?, &[&homes, &busy, &slow, given])
         });
         if let Some(left) = left {
             give(draft, &nic, queue, &left, OWN.to_owned());
