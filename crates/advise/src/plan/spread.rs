@@ -315,12 +315,37 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
             masks.insert(queue.index, (left, OWN.to_owned()));
         }
     }
-    // A guess is worth a trial only where it may relieve a busy CPU, and where no queue is left out that may be the busy one.
+    let homeless = homeless.into_iter().filter(|(of, _)| of.name == nic.name).map(|(_, queue)| queue);
+    let guessed = guessed(machine, nic, homeless, width).into_iter();
+    masks.extend(guessed.map(|(queue, mask, why)| (queue, (mask, why))));
+    let settings = masks.into_iter().map(|(queue, (mask, why))| {
+        let set = Setting::new("rps", Target::queue(&nic.name, QueueId::rx(queue)), set_text(&mask));
+        PlannedSetting::new(set, why, Some(nic.address.clone()))
+    });
+    (settings.collect(), without)
+}
+
+/// Masks for queues of an interface whose packets come to unknown CPUs, with the reason. A guess is worth a trial only where it may
+/// relieve a busy CPU, and where no queue is left out that may be the busy one.
+pub(super) fn guessed<'n>(
+    machine: Machine<'_>,
+    nic: &Nic,
+    homeless: impl Iterator<Item = &'n RxQueue>,
+    width: usize,
+) -> Vec<(u32, CpuMask, String)> {
+    let usable = &machine.topology.usable;
     let is_hot = of_hot_cpu(machine.model, machine.rates).first().is_some_and(|hot| hot.name == nic.name);
+    let longest = expected::hottest(machine.rates).map(|(cpu, _)| cpu);
+    let carrier = longest.and_then(|cpu| carrier(machine.model, machine.rates, cpu));
+    let is_carrier = carrier.is_some_and(|(carrier, _)| carrier.name == nic.name);
     let are_readable = nic.steering_queues().iter().all(|queue| queue.rps_cpus.known().is_some());
-    let is_busy = nic.kind != NicKind::Device || is_hot && are_readable;
+    if nic.kind == NicKind::Device && !(is_hot && are_readable && is_carrier) {
+        return Vec::new();
+    }
     let receiving = receiving(machine, nic);
-    let hottest: CpuMask = hottest(machine.rates).into_iter().collect();
+    // The packets of a device are taken for those of the CPU that receives longest, whichever counts most.
+    let hottest = if nic.kind == NicKind::Device { longest } else { hottest(machine.rates) };
+    let hottest: CpuMask = hottest.into_iter().collect();
     let left_out = [&receiving, &hottest]
         .into_iter()
         .find(|cpus| !cpus.is_empty() && !usable.difference(cpus).is_empty());
@@ -353,9 +378,11 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         (anywhere, why) = (default.clone(), "net.core.rps_default_mask, as on the other queues".to_owned());
     }
     let anywhere: Vec<CpuId> = anywhere.iter().collect();
-    let homeless =
-        homeless.into_iter().filter(|(of, _)| of.name == nic.name && !anywhere.is_empty() && is_busy);
-    for (turn, (_, queue)) in homeless.enumerate() {
+    if anywhere.is_empty() {
+        return Vec::new();
+    }
+    let mut masks = Vec::new();
+    for (turn, queue) in homeless.enumerate() {
         let part = width.min(anywhere.len());
         let anywhere: CpuMask = anywhere.iter().cycle().skip(turn * part).take(part).copied().collect();
         // A mask of all CPUs but one, or of all, gains nothing from a change; one without a CPU that receives may have been
@@ -366,14 +393,10 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
             current.difference(usable).is_empty() && (least..=width).contains(&current.len())
         };
         if queue.rps_cpus.known().is_some_and(|current| !is_sound(current)) {
-            masks.insert(queue.index, (anywhere.clone(), why.clone()));
+            masks.push((queue.index, anywhere, why.clone()));
         }
     }
-    let settings = masks.into_iter().map(|(queue, (mask, why))| {
-        let set = Setting::new("rps", Target::queue(&nic.name, QueueId::rx(queue)), set_text(&mask));
-        PlannedSetting::new(set, why, Some(nic.address.clone()))
-    });
-    settings.collect()
+    masks
 }
 
 /// Receive time of the CPU that receives longest once a queue has this mask.
@@ -435,8 +458,8 @@ pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
     rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time)).map(|(cpu, _)| cpu)
 }
 
-/// The reason to hand on no packets by guess, if it is unknown where the interrupts of a busy interface land: that of another may
-/// bring them, or no CPU is busy enough.
+/// The reason to hand on no packets by guess, if it is unknown where the interrupts of a busy interface land: another may
+/// bring those of the busiest CPU, or no CPU is busy enough.
 fn unproven(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
     let is_busy = rates.rx_packets(&nic.name) >= TRAFFIC;
     let is_hidden = nic.rx.iter().all(|queue| arrival_cpus(queue, model, rates).is_empty());
@@ -452,7 +475,11 @@ fn unproven(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
             "and no CPU receives for {} of its time: below that a guess is not worth a trial",
             percent(HIGH_LOAD)
         ),
-        None => return None,
+        None => match carrier(model, rates, hot) {
+            Some((carrier, _)) if carrier.name == nic.name => return None,
+            Some((carrier, _)) => format!("and it is {} that brings CPU {hot} its packets", carrier.name),
+            None => format!("and it is not known which interface brings CPU {hot} its packets"),
+        },
     };
     Some(format!("the interrupts of {} are unknown, {reason}", nic.name))
 }

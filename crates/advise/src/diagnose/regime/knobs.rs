@@ -339,7 +339,7 @@ impl Place<'_> {
         Ok(if is_off {
             format!("each CPU has a queue, and the masks of {} only cost time", nic.name)
         } else if nic.hides_interrupt(queue) {
-            format!("where the interrupt of {}/rx-{} lands is not known", nic.name, queue.index)
+            format!("hands packets to {}, away from CPU {}", cpus_text(&masks), self.hot.cpu)
         } else if !self.has_known_interrupt() {
             "packets are received on the CPUs that send them".to_owned()
         } else if masks.is_empty() {
@@ -506,10 +506,7 @@ mod tests {
         let masked = |family| worth(host(8, &[0]).edit("eth0", |nic| nic.rx[0].irqs.clear()), family);
         assert_eq!(masked(Family::IrqPlacement).why, "it is unknown where the interrupts of eth0 land");
         let rps = masked(Family::Rps);
-        assert_eq!(
-            (rps.trial, rps.why.as_str()),
-            (true, "where the interrupt of eth0/rx-0 lands is not known")
-        );
+        assert_eq!((rps.trial, rps.why.as_str()), (true, "hands packets to CPUs 1-7, away from CPU 0"));
         let signalled = worth(host(8, &[0]).channels("eth0", &[0]), Family::Rps).why;
         assert_eq!(signalled, "hands packets to CPUs 1-7");
     }

@@ -7,7 +7,7 @@ use crate::plan::draft::Draft;
 use crate::plan::machine::is_busy;
 use crate::plan::policy::Variable;
 use crate::plan::share::{FEW, Part, ShareOptions};
-use crate::plan::spread::{OWN, given, narrowed, unsteerable};
+use crate::plan::spread::{OWN, given, guessed, narrowed, unsteerable};
 use rxlab_base::units::{CpuMask, NicName, QueueId};
 use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{is_counted, queue_packets};
@@ -76,14 +76,22 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, 
     let options = ShareOptions { width: draft.width, whole_cores: true, by_hand: false, busy_only };
     let (parts, homeless) = draft.machine().share_out(&sharing.iter().collect::<Vec<_>>(), options);
     let given = given(&parts);
-    for (nic, queue) in homeless {
-        let (name, index) = (&nic.name, queue.index);
-        draft.leave(Variable::Rps.because(match draft.machine().home(queue) {
-            Some(_) => {
-                format!("{name} has one mask for all queues, and the CPUs of new ones are not known yet")
-            }
-            None => format!("cannot tell which CPU takes the interrupt of {name}/rx-{index}"),
-        }));
+    for of_nic in homeless.chunk_by(|(a, _), (b, _)| a.name == b.name) {
+        let name = &of_nic[0].0.name;
+        let (waiting, hidden): (Vec<&RxQueue>, Vec<&RxQueue>) =
+            of_nic.iter().map(|(_, queue)| *queue).partition(|queue| draft.home(queue).is_some());
+        if !waiting.is_empty() {
+            draft.leave(Variable::Rps.because(format!(
+                "{name} has one mask for all queues, and the CPUs of new ones are not known yet"
+            )));
+        }
+        let guessed = guessed(draft.machine(), of_nic[0].0, hidden.iter().copied(), draft.width);
+        for queue in hidden.iter().filter(|queue| guessed.iter().all(|(index, ..)| *index != queue.index)) {
+            let target = Target::queue(name, QueueId::rx(queue.index));
+            let why = format!("cannot tell which CPU takes the interrupt of {target}");
+            draft.leave(Variable::Rps.because(why));
+        }
+        guessed.into_iter().for_each(|(queue, mask, why)| give(draft, name, queue, &mask, why));
     }
     for Part { nic, queue, mask, stays, why } in parts {
         if mask.is_empty() {
