@@ -272,7 +272,7 @@ fn the_table_says_of_rps_what_the_planner_does() {
         assert_eq!((worth.trial, regime.summary.contains("RPS")), (planned, planned), "{worth:?}");
         worth.why
     };
-    assert!(rps(full()).starts_with("the queues of eth0 are quiet, or"), "{}", rps(full()));
+    assert!(rps(full()).starts_with("no masks for the queues of eth0: none of the CPUs"), "{}", rps(full()));
     rps(hot(Sketch::new(8).device("eth0", &[0; 8])));
     rps(hot(Sketch::new(8).device("eth0", &[0])));
     rps(hot(Sketch::new(2).device("eth0", &[0])).isolate("1"));

@@ -17,7 +17,8 @@ use rxlab_path::model::{Holder, Nic, RxQueue};
 use rxlab_setting::simulation::is_to_come;
 
 /// Reason for no mask.
-pub(super) const FEW: &str = "few packets: handing them to another CPU only costs time";
+pub(super) const FEW: &str =
+    "the CPU of the interrupt has time for the packets: handing them to another one only costs time";
 
 /// Part of the hottest CPU's receive time up to which a CPU has room for a part of its packets.
 const COOLER: f64 = 0.65;
@@ -368,11 +369,11 @@ impl Share<'_> {
             let without = without.join(" and ");
             let why = match (mask.is_empty(), is_shared) {
                 (true, _) if free.is_empty() => {
-                    format!("{place} except those of {without}: none left to hand packets to")
+                    format!("none of {place} is left to hand packets to, except those of {without}")
                 }
-                (true, _) => format!(
-                    "{place} except those of {without}: fewer than the CPUs with a queue to hand over"
-                ),
+                (true, _) => {
+                    format!("{place} except those of {without} are fewer than those that hand packets on")
+                }
                 (false, _) if group.len() == 1 => format!("{place} except those of {without}"),
                 (false, false) => format!("{place} except those of {without}, for this queue only"),
                 (false, true) => {

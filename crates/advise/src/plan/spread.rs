@@ -112,7 +112,8 @@ pub(super) fn of_nic(model: &Model, rates: &Rates, nic: &Nic, nics: &[&Nic], wid
         return Spread::nothing(reason);
     }
     let nics: Vec<&Nic> = nics.iter().copied().filter(|nic| refusal(machine, nic).is_none()).collect();
-    propose(model, rates, nic, rps_settings(machine, nic, &nics, width))
+    let (rps, without) = rps_settings(machine, nic, &nics, width);
+    propose(model, rates, nic, rps, without)
 }
 
 /// Reason to leave RPS and RFS of an interface alone.
@@ -279,8 +280,13 @@ fn most<'a>(nics: &[&'a Nic], rates: &Rates) -> Option<&'a Nic> {
     nics.iter().copied().rev().max_by(|a, b| packets(a).total_cmp(&packets(b)))
 }
 
-/// Masks that an interface should have but does not; none if all are sound.
-fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) -> Vec<PlannedSetting> {
+/// Masks that an interface should have but does not, none if all are sound; and why a queue gets none, if one does not.
+fn rps_settings(
+    machine: Machine<'_>,
+    nic: &Nic,
+    nics: &[&Nic],
+    width: usize,
+) -> (Vec<PlannedSetting>, Option<String>) {
     // The other thread of a busy core is better than nothing here: a trial can tell.
     let options = ShareOptions { width, whole_cores: false, by_hand: true, busy_only: false };
     let (parts, homeless) = machine.share_out(nics, options);
@@ -288,6 +294,8 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     let usable = &machine.topology.usable;
     let mut masks: BTreeMap<u32, (CpuMask, String)> = BTreeMap::new();
     let is_only = parts.len() == 1;
+    let without = parts.iter().find(|part| part.nic.name == nic.name && part.mask.is_empty());
+    let without = without.map(|part| part.why.clone());
     for Part { queue, mask, why, .. } in
         parts.into_iter().filter(|part| part.nic.name == nic.name && !part.stays)
     {
@@ -484,7 +492,13 @@ fn unproven(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
     Some(format!("the interrupts of {} are unknown, {reason}", nic.name))
 }
 
-fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) -> Spread {
+fn propose(
+    model: &Model,
+    rates: &Rates,
+    nic: &Nic,
+    rps: Vec<PlannedSetting>,
+    without: Option<String>,
+) -> Spread {
     let readable = nic.rx.iter().all(|queue| queue.rps_cpus.known().is_some());
     let refused = rfs::refusal(model);
     let rfs = if readable && refused.is_none() { rfs::settings(model, nic) } else { Vec::new() };
@@ -504,7 +518,8 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
                 nic.name
             ),
             None => {
-                format!("the queues of {} are quiet, or too few CPUs have room for their packets", nic.name)
+                let why = without.as_deref().unwrap_or("no CPU has room for their packets");
+                format!("no masks for the queues of {}: {why}", nic.name)
             }
         },
         (true, false) => format!("the masks of {} need no change", nic.name),

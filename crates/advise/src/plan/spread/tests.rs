@@ -327,7 +327,8 @@ fn a_mask_that_stays_loses_the_cpu_of_the_interrupt() {
 fn work_of_many_cpus_is_not_crowded_onto_few() {
     let spread = spread_by(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5]));
     assert_eq!(plan(&spread, "rps"), Vec::<String>::new());
-    let why = "the queues of eth0 are quiet, or too few CPUs have room for their packets";
+    let why = "no masks for the queues of eth0: the CPUs of node 0 except those of interrupts are fewer than those that hand \
+               packets on";
     assert_eq!(spread.reasons, [Variable::Rps.because(why.to_owned())]);
 }
 
