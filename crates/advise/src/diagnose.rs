@@ -68,7 +68,7 @@ pub(crate) use deep_idle_states::{DeepIdle, deep_idle};
 pub(crate) use hash_imbalance::{is_alone as is_alone_on_its_device, maybe_one_flow};
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
 pub(crate) use limited_by_the_host::bound as host_limit;
-pub(crate) use places::{Loaded, against_rfs};
+pub(crate) use places::{Loaded, against_rfs, without_reader};
 pub(crate) use queues_share_a_cpu::{crowded_with, crowds};
 pub(crate) use rps_redundant::EVEN as EVEN_QUEUES;
 use serde::{Deserialize, Serialize, Serializer};

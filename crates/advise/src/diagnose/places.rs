@@ -211,7 +211,7 @@ const FORWARDED: f64 = 0.5;
 
 /// Why no reader is there for RFS to follow: no CPU runs programs much, and the machine forwards what it receives or kernel threads
 /// take it.
-fn without_reader(rates: &Rates) -> Option<&'static str> {
+pub(crate) fn without_reader(rates: &Rates) -> Option<&'static str> {
     let total = |value: fn(&NicRates) -> f64| rates.nics.iter().map(value).sum::<f64>();
     let received = total(NicRates::to_cpus);
     let forwards = received >= TRAFFIC && total(|nic| nic.tx_packets) >= received * FORWARDED;

@@ -4,7 +4,9 @@
 //! CPUs is drowning.
 
 use super::Variable;
+use crate::diagnose::against_rfs;
 use crate::plan::draft::Draft;
+use crate::plan::expected::hottest;
 use crate::plan::spread::{below, busiest, of_hot_cpu, of_nic};
 use crate::plan::step;
 use rxlab_base::units::NicName;
@@ -60,9 +62,9 @@ fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
     let mut plans: Vec<Plan> =
         found.proposals.into_iter().map(|proposal| proposal.plan).filter(asked).collect();
     found.reasons.into_iter().for_each(|why| draft.leave(why));
-    if let Some(why) =
-        step::rfs::without_readers(draft).filter(|_| plans.iter().any(|plan| sets(plan, Variable::Rfs)))
-    {
+    let hot = hottest(&draft.rates).filter(|_| !draft.is_asked(Variable::Rfs));
+    let against = hot.and_then(|(hot, _)| against_rfs(&draft.rates, hot));
+    if let Some(why) = against.filter(|_| plans.iter().any(|plan| sets(plan, Variable::Rfs))) {
         plans.retain(|plan| !sets(plan, Variable::Rfs));
         draft.leave(Variable::Rfs.because(why));
     }

@@ -2,9 +2,8 @@
 //!
 //! RFS needs both and no RPS mask: it sends a flow to the CPU that last read its socket.
 
-use crate::diagnose::against_rfs;
+use crate::diagnose::without_reader;
 use crate::plan::draft::Draft;
-use crate::plan::expected::hottest;
 use crate::plan::policy::Variable;
 use crate::plan::reason::Reason;
 use crate::plan::spread::unsteerable;
@@ -20,7 +19,8 @@ const ENTRIES: u32 = 32_768;
 /// Tables for every interface whose packets stay on too few CPUs. Not in addition to RPS unless requested by
 /// name: RFS sends packets to the CPU of their reader, regardless of the mask.
 pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
-    if let Some(why) = refusal(&draft.model).or_else(|| without_readers(draft)) {
+    let unread = || without_reader(&draft.rates).filter(|_| !draft.is_asked(Variable::Rfs)).map(str::to_owned);
+    if let Some(why) = refusal(&draft.model).or_else(unread) {
         return draft.leave(Variable::Rfs.because(why));
     }
     for name in draft.nics.clone() {
@@ -60,12 +60,6 @@ pub(in crate::plan) fn refusal(model: &Model) -> Option<String> {
             cpus_text(&tickless)
         )
     })
-}
-
-/// Reason for no RFS unless it is requested by name: no program reads the packets, or those that do have no time for them.
-pub(in crate::plan) fn without_readers(draft: &Draft<'_>) -> Option<String> {
-    let (hot, _) = hottest(&draft.rates).filter(|_| !draft.is_asked(Variable::Rfs))?;
-    against_rfs(&draft.rates, hot)
 }
 
 /// True if the sizes of all tables are known.
