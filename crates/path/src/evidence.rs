@@ -217,21 +217,31 @@ const RARELY: f64 = 0.1;
 /// True if a queue is not counted and interrupts far less often than another of its interface: it brings few packets, or so many
 /// that it is polled without interrupts. Equal parts are then no estimate.
 pub fn rarely_interrupts(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
-    let interrupts = |queue: &RxQueue| {
-        let rate = |irq: &Irq| Some(rates.irq(irq.number)?.per_cpu.values().sum::<f64>());
-        queue.irqs.iter().map(rate).reduce(|all, one| Some(all? + one?)).flatten()
-    };
-    if is_counted(nic, queue, rates) {
-        return false;
-    }
-    let most = nic.rx.iter().filter_map(interrupts).fold(0.0, f64::max);
-    most >= TRAFFIC && interrupts(queue).is_some_and(|own| own < most * RARELY)
+    !is_counted(nic, queue, rates) && is_rare(queue, rates, most_interrupts(nic, rates))
+}
+
+fn is_rare(queue: &RxQueue, rates: &Rates, most: f64) -> bool {
+    most >= TRAFFIC && interrupts(queue, rates).is_some_and(|own| own < most * RARELY)
+}
+
+/// Interrupts/s of the queue of a device that interrupts most.
+fn most_interrupts(nic: &Nic, rates: &Rates) -> f64 {
+    nic.rx.iter().filter_map(|queue| interrupts(queue, rates)).fold(0.0, f64::max)
+}
+
+fn interrupts(queue: &RxQueue, rates: &Rates) -> Option<f64> {
+    let rate = |irq: &Irq| Some(rates.irq(irq.number)?.per_cpu.values().sum::<f64>());
+    queue.irqs.iter().map(rate).reduce(|all, one| Some(all? + one?)).flatten()
 }
 
 /// True if a queue brings hardly any packets although it is not counted: it rarely interrupts, on a CPU that receives little, or has
 /// never done so. A busy one may interrupt less often than others, by moderation or because it is polled, but its CPU then receives.
 pub fn is_quiet(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
-    if defers(nic) || !rarely_interrupts(nic, queue, rates) {
+    !is_counted(nic, queue, rates) && is_idle(nic, queue, rates, most_interrupts(nic, rates))
+}
+
+fn is_idle(nic: &Nic, queue: &RxQueue, rates: &Rates, most: f64) -> bool {
+    if defers(nic) || !is_rare(queue, rates, most) {
         return false;
     }
     let own = queue.irqs.iter().filter_map(|irq| rates.irq(irq.number));
@@ -247,14 +257,26 @@ pub fn has_never_fired(queue: &RxQueue, rates: &Rates) -> bool {
 /// Packets/s of one queue: the kernel's count, else an equal part of the interface's packets that are
 /// counted for no queue. Queues whose interrupts have never fired have no part, unless all are such.
 pub fn queue_packets(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {
+    packets_of_queue(nic, queue, rates, &|queue| has_never_fired(queue, rates))
+}
+
+/// [`queue_packets`], where queues that are quiet have no part either. Plans do not ask this: what they move may make a queue
+/// quiet, or end that.
+fn packets_without_quiet(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {
+    let most = most_interrupts(nic, rates);
+    let is_silent = |queue: &RxQueue| has_never_fired(queue, rates) || is_idle(nic, queue, rates, most);
+    packets_of_queue(nic, queue, rates, &is_silent)
+}
+
+fn packets_of_queue(nic: &Nic, queue: &RxQueue, rates: &Rates, is_silent: &dyn Fn(&RxQueue) -> bool) -> f64 {
     let Some(own) = rates.nic(&nic.name).filter(|own| !own.counts_forwarded) else { return 0.0 };
     own.queues.get(&queue.index).copied().unwrap_or_else(|| {
         let uncounted = nic.rx.iter().filter(|queue| !own.queues.contains_key(&queue.index));
-        let (fired, silent): (Vec<_>, Vec<_>) = uncounted.partition(|queue| !has_never_fired(queue, rates));
+        let (silent, busy): (Vec<_>, Vec<_>) = uncounted.partition(|queue| is_silent(queue));
         let rest = (own.rx_packets - own.queues.values().sum::<f64>()).max(0.0);
-        match fired.len() {
+        match busy.len() {
             0 => rest / silent.len().max(1) as f64,
-            _ if has_never_fired(queue, rates) => 0.0,
+            _ if is_silent(queue) => 0.0,
             parts => rest / parts as f64,
         }
     })

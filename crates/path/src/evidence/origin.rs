@@ -1,6 +1,6 @@
 //! Where the packets of a CPU come from: a queue of the model, or something that it does not have.
 
-use super::{TRAFFIC, arrival_cpus, arrivals, irq_cpus, queue_packets, received};
+use super::{TRAFFIC, arrival_cpus, arrivals, irq_cpu, irq_cpus, packets_without_quiet, received};
 use crate::drivers::names_a_queue;
 use crate::model::{Fact, IrqRates, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_base::units::{CpuId, CpuMask, NicName};
@@ -16,13 +16,22 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
     let here = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
     let lands = |nic: &Nic, queue: &RxQueue| {
         let known = arrival_cpus(queue, model, rates);
-        known.contains(cpu) || known.is_empty() && portals(nic, rates) == cpu.into()
+        known.contains(cpu) || known.is_empty() && of_device(nic, rates) == cpu.into()
     };
+    let comes = |nic: &Nic, queue: &RxQueue| may_come(model, rates, nic, queue, cpu);
     let landing = bringing(model, rates, &lands);
-    if let Some((nic, _)) = landing.first().filter(|(_, brings)| *brings >= here * ORIGIN) {
+    // One whose interrupts may land anywhere may bring what those that land here leave.
+    let may_land =
+        |nic: &Nic, queue: &RxQueue| nic.hides_interrupt(queue) && !lands(nic, queue) && comes(nic, queue);
+    let stays = |nic: &Nic, queue: &RxQueue| {
+        lands(nic, queue) && queue.rps_cpus.known().is_some_and(CpuMask::is_empty)
+    };
+    let rest = here - bringing(model, rates, &stays).iter().map(|(_, brings)| brings).sum::<f64>();
+    let hidden = bringing(model, rates, &may_land).first().map_or(0.0, |(_, brings)| brings.min(rest));
+    let is_known = |brings: f64| brings >= here * ORIGIN && brings >= hidden;
+    if let Some((nic, _)) = landing.first().filter(|(_, brings)| is_known(*brings)) {
         return Some((nic, busiest(rates, nic, &lands)?));
     }
-    let comes = |nic: &Nic, queue: &RxQueue| may_come(model, rates, nic, queue, cpu);
     let all = bringing(model, rates, &comes);
     let (nic, brings) = *all.first().filter(|(_, brings)| *brings >= here * ORIGIN)?;
     let queue = busiest(rates, nic, &comes)?;
@@ -63,7 +72,7 @@ fn bringing<'a>(
     let nics = nics.filter(|nic| !is_above(nic));
     let packets = |nic: &Nic| {
         let own = nic.rx.iter().filter(|queue| is_one(nic, queue));
-        own.map(|queue| queue_packets(nic, queue, rates)).sum::<f64>()
+        own.map(|queue| packets_without_quiet(nic, queue, rates)).sum::<f64>()
     };
     let mut all: Vec<(&Nic, f64)> = nics.map(|nic| (nic, packets(nic))).collect();
     all.retain(|(_, packets)| *packets > 0.0);
@@ -74,7 +83,7 @@ fn bringing<'a>(
 /// The busiest of an interface's queues of a kind; of equals, as of those that are not counted, the one that interrupts most, and
 /// the first.
 fn busiest<'a>(rates: &Rates, nic: &'a Nic, is_one: &dyn Fn(&Nic, &RxQueue) -> bool) -> Option<&'a RxQueue> {
-    let packets = |queue: &RxQueue| queue_packets(nic, queue, rates);
+    let packets = |queue: &RxQueue| packets_without_quiet(nic, queue, rates);
     let interrupts = |queue: &RxQueue| {
         let counted = queue.irqs.iter().filter_map(|irq| rates.irq(irq.number));
         counted.flat_map(|irq| irq.per_cpu.values()).sum::<f64>()
@@ -91,7 +100,7 @@ fn packets_of(model: &Model, rates: &Rates, is_one: impl Fn(&Nic, &RxQueue) -> b
     let queues = nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
     queues
         .filter(|(nic, queue)| is_one(nic, queue))
-        .map(|(nic, queue)| queue_packets(nic, queue, rates))
+        .map(|(nic, queue)| packets_without_quiet(nic, queue, rates))
         .sum()
 }
 
@@ -100,7 +109,7 @@ fn packets_of(model: &Model, rates: &Rates, is_one: impl Fn(&Nic, &RxQueue) -> b
 pub fn may_come(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue, cpu: CpuId) -> bool {
     let mut lands = arrival_cpus(queue, model, rates);
     if lands.is_empty() {
-        lands = portals(nic, rates);
+        lands = of_device(nic, rates);
     }
     lands.is_empty()
         || lands.contains(cpu)
@@ -108,6 +117,16 @@ pub fn may_come(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue, cpu: C
         || is_steered(model, queue, cpu)
         || matches!(queue.rps_cpus, Fact::Denied(_) | Fact::Broken(_))
         || rates.cpu(cpu).is_some_and(|cpu| cpu.napi > 0.0)
+}
+
+/// The CPUs where a device's packets arrive although it is not known which interrupt is a queue's: the CPU where all of its
+/// interrupts land, or those of [`portals`].
+fn of_device(nic: &Nic, rates: &Rates) -> CpuMask {
+    let lands: Vec<CpuMask> = nic.hidden_irqs().into_iter().map(|irq| irq_cpu(irq, rates)).collect();
+    match lands.split_first() {
+        Some((one, others)) if one.len() == 1 && others.iter().all(|other| other == one) => one.clone(),
+        _ => portals(nic, rates),
+    }
 }
 
 /// The CPUs where interrupts fire that bring packets of every interface of a device's driver; empty if it has none that
@@ -211,7 +230,7 @@ pub fn takes_unknown(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     let mut queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
     if rates.irqs.is_empty() {
         queues.any(|(nic, queue)| {
-            queue_packets(nic, queue, rates) >= TRAFFIC && irq_cpus(queue, model, rates).is_empty()
+            packets_without_quiet(nic, queue, rates) >= TRAFFIC && irq_cpus(queue, model, rates).is_empty()
         })
     } else {
         often(rates, cpu).any(|(irq, _)| !is_of_a_queue(model, irq))

@@ -242,6 +242,20 @@ impl Nic {
         self.kind == NicKind::Device && queue.irqs.is_empty() && queue.channel_cpu.is_none()
     }
 
+    /// The interrupts one of which is that of any queue whose own is hidden; empty if it may be another one: those that only share
+    /// a part of their name with the device need not be all that it has.
+    pub fn hidden_irqs(&self) -> Vec<&Irq> {
+        let (driver, facts) = (self.driver.as_deref(), self.driver_facts());
+        let is_bare =
+            |action: &str| action == self.name.as_str() || self.address.0.rsplit('/').next() == Some(action);
+        let is_all = |irq: &Irq| irq.source == Source::MsiName || irq.actions().any(is_bare);
+        let is_elsewhere = facts.spans_functions || facts.bare == Bare::MayBeOfErrors;
+        let own = self.rx.iter().flat_map(|queue| &queue.irqs).chain(&self.other_irqs);
+        let own = own.filter(|irq| !irq.actions().any(|action| irq_names::is_of_no_queue(action, driver)));
+        let own: Vec<&Irq> = own.collect();
+        if is_elsewhere || !own.iter().any(|irq| is_all(irq)) { Vec::new() } else { own }
+    }
+
     /// The interrupts that, by their names, belong only to transmit queue `index`.
     pub fn tx_irqs(&self, index: u32) -> impl Iterator<Item = &Irq> {
         self.other_irqs.iter().filter(move |irq| self.sends(irq) == Some(index))

@@ -19,7 +19,8 @@ const ENTRIES: u32 = 32_768;
 /// Tables for every interface whose packets stay on too few CPUs. Not in addition to RPS unless requested by
 /// name: RFS sends packets to the CPU of their reader, regardless of the mask.
 pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
-    let unread = || without_reader(&draft.rates).filter(|_| !draft.is_asked(Variable::Rfs)).map(str::to_owned);
+    let unread =
+        || without_reader(&draft.rates).filter(|_| !draft.is_asked(Variable::Rfs)).map(str::to_owned);
     if let Some(why) = refusal(&draft.model).or_else(unread) {
         return draft.leave(Variable::Rfs.because(why));
     }
