@@ -44,7 +44,8 @@ fn queues_that_rarely_interrupt_bring_little_or_are_polled() {
 /// second one nearly alone. Three queues were said to share a CPU, and the first one to bring it all packets.
 #[test]
 fn interrupts_tell_which_uncounted_queue_brings_packets() {
-    let (model, mut rates) = Sketch::new(4).device("eth0", &[0, 0, 0]).traffic("eth0", 6e4).build();
+    let host = Sketch::new(4).device("eth0", &[0, 0, 0]).traffic("eth0", 6e4).receives(0, 0.9, 6e4);
+    let (model, mut rates) = host.build();
     let nic = &model.nics[0];
     let carries = |rates: &_| carrier(&model, rates, CpuId(0)).map(|(_, queue)| queue.index);
     let packets = |rates: &_| nic.rx.iter().map(|queue| queue_packets(nic, queue, rates)).collect::<Vec<_>>();
