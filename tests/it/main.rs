@@ -24,6 +24,7 @@ mod flood;
 mod flow;
 mod found_again;
 mod grammar;
+mod groups;
 mod guard;
 mod hardened;
 mod http3;

@@ -1,12 +1,14 @@
 //! Policies on the published cases and each alone.
 
+mod interrupts;
 mod machines;
+mod masks;
 
 use super::{Options, Policed, Policy, Variable};
 use rxlab_base::parse::IrqbalanceArguments;
 use rxlab_base::parse::ethtool::Coalesce;
-use rxlab_base::units::{CpuMask, IrqId, NicName};
-use rxlab_path::model::{Fact, Function, IdleState, Irqbalance, Model, Nic, Rates};
+use rxlab_base::units::{CpuId, CpuMask, IrqId, NicName};
+use rxlab_path::model::{Fact, Function, IdleState, IrqRates, Irqbalance, Model, Nic, Rates};
 use rxlab_path::sketch::{Sketch, cpus};
 use rxlab_setting::{Plan, Risk, Upkeep, simulation};
 
@@ -31,6 +33,12 @@ fn only(plan: &Plan, knob: &str) -> Vec<String> {
 
 fn nic_name(name: &str) -> NicName {
     name.parse().expect("a name")
+}
+
+/// An interrupt of no interface of the model that fires often on a CPU.
+fn of_another_namespace(cpu: u32) -> IrqRates {
+    let per_cpu = [(CpuId(cpu), 2e4)].into();
+    IrqRates { irq: IrqId(5000), action: "virtio99-input.0".to_owned(), per_cpu }
 }
 
 /// The machine after it follows a plan.
@@ -152,15 +160,6 @@ fn a_device_of_a_known_node_stays_there() {
 }
 
 #[test]
-fn interrupts_take_cores_and_at_high_rates_whole_ones() {
-    let host = |packets| Sketch::new(8).smt().device("eth0", &[5, 5]).traffic("eth0", packets).build();
-    let plan = |packets| plan_of(Policy::NumaLocal, &host(packets));
-    assert_eq!(only(&plan(2e3), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2"]);
-    assert_eq!(only(&plan(2e3), "rps"), ["eth0/rx-0 = 1,4-5", "eth0/rx-1 = 3,6-7"]);
-    assert_eq!(only(&plan(2e5), "rps"), ["eth0/rx-0 = 1,5", "eth0/rx-1 = 3,7"]);
-}
-
-#[test]
 fn isolation_keeps_the_cpus_that_are_named_clean() {
     let host = || Sketch::new(16).device("eth0", &[0, 1]).rfs(32768, "eth0", 16384);
     let options = Options { isolated: cpus("0-11"), ..Options::default() };
@@ -189,180 +188,6 @@ fn isolation_chooses_the_last_cpus_itself() {
     let smt = plan(Sketch::new(8).smt().device("eth0", &[0]));
     assert_eq!(only(&smt, "irq_affinity"), ["eth0/rx-0 = 3"]);
     assert_eq!(only(&smt, "rps"), [""; 0], "the other thread of that core is of no help");
-}
-
-#[test]
-fn spread_moves_only_interrupts_that_share_a_cpu() {
-    let crowded = Sketch::new(8).device("eth0", &[2, 2]).traffic("eth0", 9e4).build();
-    let policed = planned(Policy::Spread, &crowded, &Options::default());
-    assert_eq!(
-        texts(&policed.plan),
-        ["irq_affinity eth0/rx-1 = 0", "rps eth0/rx-0 = 5-7", "rps eth0/rx-1 = 1,3-4",]
-    );
-    assert_eq!(policed.plan.settings[0].why, "CPU 2 already takes another queue's interrupt");
-    let apart = Sketch::new(8).device("eth0", &[2, 5]).traffic("eth0", 9e4).build();
-    let plan = plan_of(Policy::Spread, &apart);
-    assert_eq!(only(&plan, "irq_affinity"), [""; 0]);
-    let narrow = Options { cpus_per_queue: Some(1), ..Options::default() };
-    assert_eq!(
-        only(&planned(Policy::Spread, &apart, &narrow).plan, "rps"),
-        ["eth0/rx-0 = 0", "eth0/rx-1 = 4"]
-    );
-    assert!(policed.plan.notes.iter().any(|note| note.starts_with("rfs: left off for eth0")), "{policed:?}");
-    let rfs = Policy::Spread.plan(&crowded.0, &crowded.1, &Options::default(), Some(&[Variable::Rfs])).plan;
-    assert_eq!(
-        texts(&rfs),
-        ["rfs_entries host = 32768", "rfs eth0/rx-0 = 16384", "rfs eth0/rx-1 = 16384"],
-        "asked for by name"
-    );
-}
-
-/// A multi-PF interface: the function of its second queue is in node 1.
-#[test]
-fn a_vector_goes_to_the_node_of_its_function() {
-    let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 1]).traffic("eth0", 4e4).on_node("eth0", 0);
-    let host = sketch.edit("eth0", |nic| {
-        nic.rx[0].irqs[0].node = Some(0);
-        nic.rx[1].irqs[0].node = Some(1);
-    });
-    let plan = plan_of(Policy::NumaLocal, &host.build());
-    assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
-}
-
-/// Twelve quiet queues once got masks, or took the CPUs of one with 880,000 packets/s, which got none.
-#[test]
-fn of_thirteen_queues_the_busy_one_gets_a_mask() {
-    let host = |count: u32| {
-        let mut packets = vec![500.0; 13];
-        packets[4] = 8.8e5;
-        let irqs: Vec<u32> = (0..13).collect();
-        let sketch = Sketch::new(count).device("eth0", &irqs).queue_traffic("eth0", &packets);
-        sketch.receives(4, 0.97, 8.8e5).build()
-    };
-    let masks = |policy, count| only(&plan_of(policy, &host(count)), "rps");
-    for policy in [Policy::Latency, Policy::Spread, Policy::NumaLocal] {
-        assert_eq!(masks(policy, 16), ["eth0/rx-4 = 13-15"], "{policy}");
-        assert_eq!(masks(policy, 13), ["eth0/rx-4 = 0-3,5-12"], "{policy}: their CPUs have time");
-    }
-    assert_eq!(masks(Policy::Latency, 32), ["eth0/rx-4 = 13-31"], "enough for all, and only one needs it");
-}
-
-/// Each queue was once paired with the other thread of its own core.
-#[test]
-fn a_queue_is_not_handed_to_its_own_core_while_others_are_free() {
-    let host = |queues: u32| {
-        let irqs: Vec<u32> = (0..queues).collect();
-        let sketch = Sketch::new(256).smt().device("eth0", &irqs).traffic("eth0", 8e4 * f64::from(queues));
-        sketch.all_receive(&format!("0-{}", queues - 1), 0.6, 8e4).build()
-    };
-    let masks = |queues| masks(&plan_of(Policy::Spread, &host(queues))).collect::<Vec<_>>();
-    let free = cpus("60-127,188-255");
-    assert_eq!(masks(60).len(), 60);
-    assert!(masks(60).iter().all(|mask| mask.difference(&free).is_empty()), "{:?}", masks(60));
-    assert_eq!(masks(96), [], "32 cores for 96 CPUs");
-    let packets: Vec<f64> = (0..10).map(|queue| if queue == 3 { 3e5 } else { 1e4 }).collect();
-    let sketch = Sketch::new(24).smt().device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    let one_busy = sketch.queue_traffic("eth0", &packets).receives(3, 0.95, 3e5).build();
-    let plan = plan_of(Policy::Spread, &one_busy);
-    assert_eq!(only(&plan, "rps"), ["eth0/rx-3 = 10-14,16-23"], "every free CPU but its own core");
-}
-
-/// Interrupts once went to the other node, and to a CPU that a program fills.
-#[test]
-fn what_shares_a_cpu_stays_in_its_node() {
-    let host = |packets: &[f64], load: f64| {
-        let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 0, 1, 2, 3]).queue_traffic("eth0", packets);
-        let (model, rates) = sketch.receives(0, load, packets[0] + packets[1]).build();
-        let policed = planned(Policy::Spread, &(model, rates), &Options::default());
-        (only(&policed.plan, "irq_affinity"), policed.plan.settings.first().map(|first| first.why.clone()))
-    };
-    assert_eq!(host(&[5e4, 5e4, 9e3, 8e3, 9e3], 0.3).0, [""; 0], "CPU 0 has time for both");
-    let (moved, why) = host(&[2e5, 1.5e5, 9e3, 8e3, 9e3], 0.9);
-    assert_eq!(moved, ["eth0/rx-1 = 2"], "the CPU with fewest packets");
-    assert_eq!(why.as_deref(), Some("the queues of CPU 0 fill it, and CPU 2 has room"));
-    let filled = Sketch::new(3).device("eth0", &[0, 0]).traffic("eth0", 9e4).works(1, 0.95).build();
-    assert_eq!(only(&plan_of(Policy::Spread, &filled), "irq_affinity"), ["eth0/rx-1 = 2"]);
-    let busy_first =
-        Sketch::new(3).device("eth0", &[0, 0, 0, 1]).queue_traffic("eth0", &[1e4, 1e3, 9e4, 1e3]);
-    assert_eq!(only(&plan_of(Policy::Spread, &busy_first.build()), "irq_affinity"), ["eth0/rx-2 = 2"]);
-}
-
-/// Two uncounted queues on one CPU, and other work where one of them would go.
-#[test]
-fn what_an_uncounted_queue_may_bring_counts() {
-    let host = |counted: bool| {
-        let sketch = Sketch::new(2).device("eth0", &[0, 0]).device("eth1", &[1]).receives(1, 0.44, 4.4e4);
-        let sketch = sketch.queue_traffic("eth1", &[4.4e4]).receives(0, 0.8, 8e4);
-        let sketch = match counted {
-            true => sketch.queue_traffic("eth0", &[4.4e4, 3.6e4]),
-            false => sketch.traffic("eth0", 8e4),
-        };
-        only(&planned(Policy::NumaLocal, &sketch.build(), &of_nics(&["eth0"])).plan, "irq_affinity")
-    };
-    assert_eq!((host(true).len(), host(false).len()), (1, 0));
-}
-
-/// An interrupt once left a fast CPU of its node for another node, which had only a slow one.
-#[test]
-fn no_interrupt_spills_to_a_node_of_slow_cpus() {
-    let moved = |slow: u32| {
-        let sketch = Sketch::new(6).nodes(2).device("eth0", &[0, 1, 2, 2]).queue_traffic("eth0", &[6e4; 4]);
-        let (mut model, rates) =
-            sketch.on_node("eth0", 0).receives(2, 0.98, 1.2e5).all_receive("0-1", 0.5, 6e4).build();
-        for cpu in &mut model.cpus {
-            cpu.capacity = Some(if cpu.id.0 >= slow { 406 } else { 1024 });
-        }
-        only(&planned(Policy::NumaLocal, &(model, rates), &Options::default()).plan, "irq_affinity")
-    };
-    assert_eq!(moved(6), ["eth0/rx-3 = 3"]);
-    assert_eq!(moved(3), [""; 0]);
-}
-
-/// Their times are not known, and the next plan would move them again.
-#[test]
-fn an_interrupt_whose_mask_cannot_be_read_stays() {
-    let host = |mask: Fact<CpuMask>| {
-        let sketch = Sketch::new(8).nodes(2).device("eth0", &[0]).on_node("eth0", 1).traffic("eth0", 4e4);
-        let (mut model, rates) = sketch.receives(0, 0.5, 4e4).build();
-        model.nics[0].rx[0].rps_cpus = mask;
-        planned(Policy::NumaLocal, &(model, rates), &Options::default()).plan
-    };
-    assert_eq!(only(&host(Fact::Known(CpuMask::new())), "irq_affinity"), ["eth0/rx-0 = 4"]);
-    let plan = host(Fact::Broken("no mask".to_owned()));
-    assert_eq!(only(&plan, "irq_affinity"), [""; 0]);
-    let why = "irq: the mask of eth0/rx-0 cannot be read, so its load is not known";
-    assert!(plan.notes.contains(&why.to_owned()), "{:?}", plan.notes);
-}
-
-/// One mask once stayed, and the next plan removed it: the others had been removed.
-#[test]
-fn masks_of_uncounted_queues_stay_or_go_together() {
-    let off = |counted: bool| {
-        let sketch = Sketch::new(3).device("eth0", &[0, 1, 2]).traffic("eth0", 1.2e5);
-        let sketch = if counted { sketch.queue_traffic("eth0", &[4e4; 3]) } else { sketch };
-        let sketch = sketch.receives(0, 0.1, 4e4).receives(1, 0.35, 8e4).receives(2, 0.9, 0.0);
-        let sketch = sketch.edit("eth0", |nic| {
-            for (queue, mask) in nic.rx.iter_mut().zip(["1", "0", "1"]) {
-                queue.rps_cpus = Fact::Known(cpus(mask));
-            }
-        });
-        only(&plan_of(Policy::Minimal, &sketch.build()), "rps")
-    };
-    assert_eq!(off(false), [""; 0], "any of them may bring what CPU 2 could not take back");
-    assert_eq!(off(true), ["eth0/rx-0 = off", "eth0/rx-1 = off"]);
-}
-
-/// The kernel applies the first mask of xen_netfront to the packets of every queue, and a new queue's interrupt came to a CPU of it.
-#[test]
-fn one_mask_for_all_queues_waits_for_new_ones() {
-    let host = |driver: &str| {
-        let sketch = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[9e4; 2]);
-        let sketch = sketch.driver("eth0", driver).queues_at_most("eth0", 3);
-        let plan = plan_of(Policy::Full, &sketch.all_receive("0-1", 0.9, 9e4).build());
-        (only(&plan, "channels"), only(&plan, "rps").len())
-    };
-    let more = vec!["eth0 = combined 3".to_owned()];
-    assert_eq!((host("virtio_net"), host("xen_netfront")), ((more.clone(), 3), (more, 0)));
 }
 
 /// A new queue's interrupt once came to a CPU of the mask that the kernel applies to the packets of every queue of xen_netfront.
@@ -394,30 +219,6 @@ fn where_nothing_is_left_to_spread_another_interface_of_the_hot_cpu_is_planned()
     assert_eq!(named("eth0"), [""; 0]);
     let any = texts(&plan_of(Policy::Spread, &host));
     assert_eq!((any, named("eth1").len()), (named("eth1"), 2), "its interrupt and its mask");
-}
-
-/// A mask once went because its queue was a little quieter in the next sample, whose times are those with the masks.
-#[test]
-fn a_queue_that_hands_packets_on_stays_busy_for_a_while() {
-    let second = |mask: &str| {
-        let sketch = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[9e4, 4.9e4]);
-        let sketch = sketch.receives(0, 0.9, 9e4).receives(1, 0.49, 4.9e4).rps_of("eth0", 1, mask);
-        let plan = plan_of(Policy::NumaLocal, &sketch.build());
-        only(&plan, "rps").into_iter().filter(|set| set.starts_with("eth0/rx-1")).collect::<Vec<_>>()
-    };
-    assert_eq!(second(""), [""; 0], "CPU 1 has room");
-    assert_eq!(second("5-7"), [""; 0], "it stays");
-}
-
-/// Drivers that start at CPU 0 for each device: an interface moves off a CPU that another one fills.
-#[test]
-fn the_crowd_of_two_devices_is_relieved_by_the_planned_one() {
-    let sketch = Sketch::new(4).device("eth0", &[0]).device("eth1", &[0]);
-    let host = sketch.traffic("eth0", 2e4).traffic("eth1", 5e4).receives(0, 0.8, 7e4).build();
-    for nic in ["eth0", "eth1"] {
-        let plan = planned(Policy::Spread, &host, &of_nics(&[nic])).plan;
-        assert_eq!(only(&plan, "irq_affinity"), [format!("{nic}/rx-0 = 1")]);
-    }
 }
 
 #[test]
