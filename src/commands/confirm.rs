@@ -30,7 +30,12 @@ pub(super) fn confirm(global: &Global, id: Option<&str>, late: bool) -> Result {
     let root = place::root(global)?;
     let machine = (&*root.to_string_lossy(), &identity);
     let now = || if late { 0 } else { boottime_ns() };
-    let id = apply::confirm_in_time(&place::store(global), machine, id, now).map_err(explain)?;
+    let id = apply::confirm_in_time(&place::store(global), machine, id, now).map_err(|error| {
+        if matches!(error, ConfirmError::NothingWaits) {
+            place::warn_of_others(global);
+        }
+        explain(error)
+    })?;
     // A guard that could not add to the journal may have reverted it.
     let seen = if late { ", as far as `rxlab status` shows its values" } else { "" };
     let stays = format!("transaction {id} is kept{seen}; `rxlab undo {id}` reverts it");

@@ -30,7 +30,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     let machine = machine::open(global)?;
     let plan = match &args.plan {
         Some(path) => apply::read_plan(global, path)?,
-        None => persist::kept(global, &machine.model)?,
+        None => persist::kept(global, &machine)?,
     };
     let export = export(args.to, &plan, &machine.model);
     for left in &export.left_out {

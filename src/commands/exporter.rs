@@ -55,7 +55,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let (sampled, measured) = (machine::host(global)?, machine::host(global)?);
     let board = Board::new(&own)?;
     let (listener, address) = listen::open(args.listen)?;
-    let access = address.ip().is_loopback().then(|| Access::new(address, None));
+    let access = address.ip().to_canonical().is_loopback().then(|| Access::new(address, None));
     output::line(global, &Started { schema: "rxlab.exporter/1", address }, || {
         format!("serving http://{address}{PATH}\n")
     })?;

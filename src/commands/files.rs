@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{CommandError, Result};
-use rxlab_base::atomic;
+use rxlab_base::{atomic, private};
 
 /// Largest file, in bytes: a device such as /dev/zero has no end.
 const LARGEST: u64 = 256 << 20;
@@ -48,10 +48,19 @@ pub(super) fn cannot_read(what: &str, path: &Path, error: &io::Error) -> Command
 
 /// Writes a file atomically. A link at its name is an error.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result {
+    write_with(path, bytes, None)
+}
+
+/// The same, readable by its owner only.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result {
+    write_with(path, bytes, Some(private::FILE))
+}
+
+fn write_with(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result {
     let done = if is_stream(path) {
         stream(path).and_then(|mut stream| stream.write_all(bytes))
     } else {
-        atomic::replace(path, bytes, None)
+        atomic::replace(path, bytes, mode)
     };
     done.map_err(|error| cannot_write(path, &error))
 }

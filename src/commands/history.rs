@@ -88,6 +88,7 @@ pub(super) fn ended(ending: Ending) -> &'static str {
         Ending::Empty => "changed nothing",
         Ending::PutBack => "reverted",
         Ending::NotConfirmed => "reverted, not confirmed",
+        Ending::LeftAlone => "left as others set it",
         Ending::PutBackInPart => "reverted in part, the rest was left",
         Ending::GivenUp => "given up, values left as they were",
         Ending::Rebooted => "ended by a reboot",

@@ -9,8 +9,14 @@ use rxlab_sys::ProcessId;
 /// Prints what guards have reverted since the last command, and what they have left, each once. A user who may not
 /// remove a notice leaves it to one who may.
 pub(super) fn pass_on_notices(global: &Global) -> Vec<Notice> {
-    let notices = place::store(global).take_notices();
-    notices.iter().for_each(print);
+    let store = place::store(global);
+    let notices = store.take_notices();
+    for notice in &notices {
+        if output::try_to_complain(&said(notice)).is_err() {
+            // It was not read: the next command tries again.
+            let _ = store.leave_notice(notice);
+        }
+    }
     notices
 }
 
@@ -19,12 +25,12 @@ pub(super) fn verdict(notices: &[Notice]) -> Result {
     if notices.iter().all(Notice::is_clean) { Ok(()) } else { Err(CommandError::silent(Kind::Findings)) }
 }
 
-fn print(notice: &Notice) {
+fn said(notice: &Notice) -> CommandError {
     let mut said = undo::hints(CommandError::new(Kind::Changed, notice), &notice.values);
     if !notice.is_closed {
         said = said.hint("`rxlab status` shows what is left");
     }
-    output::complain(&said);
+    said
 }
 
 /// Reverts and reports what killed processes have left behind; then returns an error if a change still waits for its
@@ -47,7 +53,8 @@ pub(super) fn clear(global: &Global) -> Result {
                 format!("`rxlab undo {id}` tries again, `rxlab undo --forget {id}` gives its values up");
             return Err(undo::hints(CommandError::new(Kind::Changed, message), &undo.outcomes).hint(hint));
         }
-        print(&Notice { id: undo.id, what, lapse, is_closed: true, values: undo.outcomes });
+        let notice = Notice { id: undo.id, what, lapse, is_closed: true, values: undo.outcomes };
+        output::complain(&said(&notice));
     }
     place::nothing_waits(&store.open(&root, &identity.boot_id)?)
 }

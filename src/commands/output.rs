@@ -39,14 +39,19 @@ pub(crate) fn plain_stdout() -> Output {
 /// Prints an error to standard error: each message and hint on a line of its own, or, on a terminal, on lines that do not
 /// break words.
 pub(crate) fn complain(error: &CommandError) {
+    // If even standard error is closed, nothing can be reported.
+    let _ = try_to_complain(error);
+}
+
+/// The same, for what must not be lost.
+pub(crate) fn try_to_complain(error: &CommandError) -> io::Result<()> {
     let text = if io::stderr().is_terminal() {
         let message = paragraph("rxlab: ", &shown(&error.message));
         message + &paragraphs("  hint: ", error.hints.iter().map(|hint| shown(hint)))
     } else {
         format!("rxlab: {error}\n")
     };
-    // If even standard error is closed, nothing can be reported.
-    let _ = stderr().write_all(text.as_bytes());
+    stderr().write_all(text.as_bytes())
 }
 
 /// Prints clap's styled error: as it is, or, on a terminal, on lines that fit it.

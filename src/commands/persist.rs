@@ -9,12 +9,11 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::json;
 
+use super::machine::Machine;
 use super::{Global, apply as apply_command, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply;
-use rxlab_change::journal::kept as kept_plan;
 use rxlab_change::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting, permanent_mac};
-use rxlab_path::model::Model;
 use rxlab_setting::{Plan, Setting, Target};
 
 /// Set values again at each boot and when a NIC appears: a systemd unit, a udev rule, and the plan
@@ -67,7 +66,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     let machine = machine::open(global)?;
     let plan = match &args.plan {
         Some(path) => apply_command::read_plan(global, path)?,
-        None => kept(global, &machine.model)?,
+        None => kept(global, &machine)?,
     };
     let checked = apply::check(&machine.host, &machine.model, &plan)?;
     if let Some(setting) = checked.iter().find(|setting| !survives_a_reboot(setting)) {
@@ -91,17 +90,17 @@ fn survives_a_reboot(setting: &Setting) -> bool {
 }
 
 /// Returns the plan that the open transactions of this machine hold, or an error if it is empty.
-pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan> {
+pub(super) fn kept(global: &Global, machine: &Machine) -> Result<Plan> {
     let root = place::root(global)?;
-    let open = place::store(global).open(&root.to_string_lossy(), &model.identity.boot_id)?;
+    let open = place::store(global).open(&root.to_string_lossy(), &machine.model.identity.boot_id)?;
     // It may have set the same values since.
     if let Some(file) = open.unreadable.first() {
         return Err(apply::ApplyError::from(file).into());
     }
-    let (plan, left_out) = kept_plan(&open.transactions);
-    for (id, why) in left_out {
+    let (plan, left_out) = apply::kept(&open.transactions, &machine.host, &machine.model);
+    for (what, why) in left_out {
         // The plan is the same whether or not standard error accepts this.
-        let _ = writeln!(output::stderr(), "rxlab: transaction {id} is left out: {why}");
+        let _ = writeln!(output::stderr(), "rxlab: {what} is left out: {why}");
     }
     if plan.settings.is_empty() {
         return Err(CommandError::new(Kind::Changed, "nothing is applied and confirmed")

@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Global, machine, output};
 use crate::error::{CommandError, Kind, Result};
+use rxlab_base::grammar::sh;
 use rxlab_change::apply::{self, ApplyError, UndoError};
 use rxlab_change::journal::{Archived, Begin, Disk, JournalError, LockError, Open, Store, Unreadable};
 use rxlab_path::model::Model;
@@ -213,6 +214,21 @@ impl From<ApplyError> for CommandError {
             _ => None,
         };
         CommandError::new(error.kind(), error).hint_all(hint)
+    }
+}
+
+/// Names the other journals of this machine that have open changes: what this one says is not all.
+pub(super) fn warn_of_others(global: &Global) {
+    for (state, other) in store(global).others().unwrap_or_default() {
+        if other.open_ids().is_ok_and(|open| open.is_empty()) {
+            continue;
+        }
+        let state = sh::word(&state.to_string_lossy());
+        // If even standard error is closed, nothing can be reported.
+        let _ = writeln!(
+            output::stderr(),
+            "rxlab: another journal has open changes: `rxlab --state-dir {state} status`"
+        );
     }
 }
 

@@ -82,8 +82,12 @@ impl SnapshotFile {
         }
         let mut bytes = Vec::new();
         snapshot.write(&mut bytes)?;
-        files::write(&self.output, &bytes)?;
         let manifest = &snapshot.manifest;
+        if manifest.redacted {
+            files::write(&self.output, &bytes)?;
+        } else {
+            files::write_private(&self.output, &bytes)?;
+        }
         let path = self.output.display().to_string();
         let value = json!({ "file": path, "bytes": bytes.len(), "manifest": manifest });
         output::print(global, &value, || {

@@ -44,12 +44,16 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     }
     let source = Source::open_file(global, &args.from)?;
     let (all, unreadable) = transactions(global, &source)?;
+    let is_live = matches!(source, Source::Live(_));
     let checkpoints = match source {
         Source::Live(_) => schedule::open(global)?,
         Source::Snapshot(_) => Vec::new(),
     };
     let place = (identity(global, &source)?, taken(&source));
     let printed = report(global, place, &all, &unreadable, &checkpoints);
+    if is_live {
+        place::warn_of_others(global);
+    }
     let ended = verdict(&all, &unreadable).and_then(|()| schedule::verdict(&checkpoints));
     CommandError::after_output(ended, printed)
 }

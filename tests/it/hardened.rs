@@ -356,6 +356,14 @@ fn a_journal_out_of_sight_is_not_empty() {
     scene.rxlab(&["status"]).says(1, "its journal is missing");
     assert_eq!(scene.mask(), "3");
     std::fs::rename(&away, &state).expect("back");
+    let other = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+        command.arg("--state-dir").arg(scene.path("other")).arg("--run-dir").arg(scene.path("run"));
+        command.args(args).output().expect("rxlab runs")
+    };
+    let named = format!("another journal has open changes: `rxlab --state-dir {} status`", state.display());
+    (&other(&["status"])).says(0, &named);
+    (&other(&["confirm"])).says(4, &named);
     scene.rxlab(&["undo"]).exits(0);
     assert_eq!(scene.mask(), "0");
     // Given up, once it is clear that it does not come back.
@@ -375,10 +383,14 @@ fn the_notice_says_what_was_done_with_each_value() {
     host_in(&scene.range.server).write(MASK, b"2").expect("written");
     let notices = scene.path("state/journal/notices");
     wait_for("the notice", || std::fs::read_dir(&notices).is_ok_and(|mut all| all.next().is_some()));
+    // Nobody reads it there.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");
+    scene.command(&["status"]).stderr(full).output().expect("rxlab runs");
     let text = one_line(&scene.rxlab(&["status"]).exits(1));
     assert!(text.contains("was not confirmed in time and was not reverted: 1 value left"), "{text}");
     assert!(text.contains("rps srv0/rx-0: left alone: it has since been changed to 1"), "{text}");
     scene.rxlab(&["status"]).exits(0);
+    scene.rxlab(&["history"]).says(0, "left as others set");
 }
 
 /// Until the deadline, `status` once said that the change reverts by itself.

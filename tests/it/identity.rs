@@ -238,6 +238,38 @@ fn an_interface_that_comes_back_leaves_one_transaction() {
 
 /// A root with the files of the running kernel once had a journal of its own. Each undo took the values of the other for foreign
 /// ones, and the original was lost.
+/// What one network namespace had was persisted, and so set, in another one; a renamed interface by its old name, which another
+/// one may have by now.
+#[test]
+fn what_is_kept_is_of_this_namespace_and_has_its_present_name() {
+    require::needs!(netns);
+    let [own, other] = ["own", "other"].map(|_| Namespace::new().expect("made"));
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    own.ip("link add w0 type veth peer name w1").expect("added");
+    own.ip("link add y0 type veth peer name y1").expect("added");
+    let run = |namespace: &Namespace, args: &[&str]| {
+        let own = rxlab(&directory.path().join("state"), args);
+        inside(namespace, own.get_program().to_str().expect("text")).args(own.get_args()).said()
+    };
+    let of_own = |args: &[&str]| run(&own, args);
+    of_own(&["apply", "--set", "rps w0/rx-0 = 1", "--set", "somaxconn host = 4000"]).exits(0);
+    let (code, text) = run(&other, &["export", "--to", "sh"]);
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains("is left out: it was made in another network namespace"), "{text}");
+    for (from, to) in [("w0", "z0"), ("y0", "w0"), ("z0", "y0")] {
+        rename(&own, from.as_bytes(), to.as_bytes());
+    }
+    let text = of_own(&["export", "--to", "sh"]).exits(0);
+    assert!(text.contains("/y0/queues/rx-0/rps_cpus") && !text.contains("/w0/"), "{text}");
+    own.ip("link del y0").expect("removed");
+    let text = of_own(&["export", "--to", "sysctl"]).exits(0);
+    assert!(
+        text.contains("rps w0/rx-0 of transaction 000001-") && text.contains("it no longer exists"),
+        "{text}"
+    );
+    of_own(&["undo"]).exits(0);
+}
+
 #[test]
 fn a_running_kernel_is_not_changed_as_another_root() {
     let Some(world) = World::new() else { return };

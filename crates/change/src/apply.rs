@@ -15,6 +15,7 @@ mod ending;
 mod environment;
 mod error;
 mod groups;
+mod kept;
 mod leave;
 mod locate;
 mod other_names;
@@ -42,6 +43,7 @@ pub use deadline::{Guard, LiveWatchpost, Watchpost, hold_deadline, launch_guard}
 pub use drift::{Culprit, Likelihood, Suspect, in_words};
 pub use ending::{Ending, ending};
 pub use error::ApplyError;
+pub use kept::kept;
 pub use locate::reach;
 pub use locate::{look, object_id};
 pub use owners::{OtherOwner, other_owners};

@@ -26,7 +26,7 @@ pub use disk::{claim_directory, make_directory, make_private_directory, sync_dir
 pub use environment::{DeviceThen, Environment};
 pub use flaky::{FlakyStorage, Trouble};
 pub use holder::lock_holder;
-pub use kept::kept;
+pub(crate) use kept::{Held, kept};
 pub use log::{Armed, Journal};
 pub use memory::Memory;
 pub use notice::{Lapse, Notice, UndoOutcome};

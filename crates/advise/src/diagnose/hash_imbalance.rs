@@ -277,7 +277,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             },
             format!("an even table: ethtool -X {name} equal {}", part.reach),
         )
-    } else if let Some(reach) = out_of_reach.filter(|reach| left_out >= packets.len() - reach) {
+    } else if let Some(reach) = out_of_reach.filter(|reach| left_out == packets.len() - reach) {
         (
             format!(
                 "RSS of {name} reaches {reach} queues at most: the other {} get no flows",

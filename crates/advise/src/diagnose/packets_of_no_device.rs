@@ -11,10 +11,6 @@ use rxlab_path::evidence::{
 };
 use rxlab_path::model::{CpuRates, Model, Nic, Rates};
 
-/// Links whose packets are received in softirq on the CPU where the other end sends them: veth_xmit, netkit_xmit and tun_get_user
-/// queue them there.
-const SENT_HERE: [&str; 3] = ["veth", "netkit", "tun"];
-
 /// Part of these CPUs' packets that the interfaces must receive, all together.
 const ACCOUNTED: f64 = 0.5;
 
@@ -44,8 +40,8 @@ pub(super) const RULE: Rule = Rule {
 fn senders<'a>(model: &'a Model, rates: &Rates, cpu: &CpuRates) -> Option<Vec<&'a Nic>> {
     let mut found = candidates(model, rates, cpu.cpu);
     found.retain(|nic| rates.rx_packets(&nic.name) >= cpu.packets * ORIGIN);
-    let is_sent_here = |nic: &&Nic| nic.stack.kind.as_deref().is_some_and(|kind| SENT_HERE.contains(&kind));
-    (!found.is_empty() && found.iter().all(is_sent_here)).then_some(found)
+    let all_are_sent_here = found.iter().all(|nic| nic.receives_where_sent() == Some(true));
+    (!found.is_empty() && all_are_sent_here).then_some(found)
 }
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use super::machine::{Machine, receive_work};
 use super::moves::Cost;
 use super::topology::CpuTopology;
+use crate::diagnose::before_steering;
 use rxlab_base::units::{CpuId, CpuMask, Fact, IrqId};
 use rxlab_path::evidence::{MAX_PACKET_COST, TRAFFIC, is_counted, queue_packets};
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -280,7 +281,10 @@ impl<'a> Work<'a> {
                 .path
                 .home
                 .and_then(|home| Some(self.rates.cpu(home)?.net_rx * source.packets / homes[&home].max(1.0)));
-            let own = Change { time: source.time, packets: source.packets, runs: runs.unwrap_or_default() };
+            // What XDP takes, no CPU counts.
+            let is_taken = before_steering(&self.model.nics[source.nic], self.rates).is_some();
+            let packets = if is_taken { 0.0 } else { source.packets };
+            let own = Change { time: source.time, packets, runs: runs.unwrap_or_default() };
             own.along(&source.path, &topology.online, -1.0, &mut changes);
             let each = 1.0 / paths.len().max(1) as f64;
             for path in paths {

@@ -178,7 +178,7 @@ fn pointless(model: &Model, rates: &Rates, options: &Options) -> Option<String> 
     let limit = host_limit(rates, nic)?;
     let is_planned = options.nics.is_empty() || options.nics.contains(&nic.name);
     let is_asked = || diagnose(model, rates).iter().any(|finding| !finding.plans.is_empty());
-    (is_planned && !is_asked()).then(|| format!("{limit}: no setting of this machine makes it carry more"))
+    (is_planned && !is_asked()).then(|| format!("{limit}: no setting of this machine lifts that"))
 }
 
 /// What plans depend on: a container host has thousands of virtual interfaces that are not named and have neither packets

@@ -12,6 +12,8 @@ pub enum Reason {
     Unchanged(Variable),
     /// A reason that concerns one variable.
     Of(Variable, String),
+    /// Variables that are left alone together, although the policy would change them.
+    LeftAlone(Vec<Variable>, String),
     /// Any other reason.
     Other(String),
 }
@@ -21,7 +23,7 @@ impl Reason {
     pub fn text(&self) -> &str {
         match self {
             Reason::Unchanged(_) => "nothing to change",
-            Reason::Of(_, why) | Reason::Other(why) => why,
+            Reason::Of(_, why) | Reason::LeftAlone(_, why) | Reason::Other(why) => why,
         }
     }
 
@@ -39,6 +41,10 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Unchanged(variable) | Reason::Of(variable, _) => write!(f, "{variable}: {}", self.text()),
+            Reason::LeftAlone(variables, why) => {
+                let names: Vec<String> = variables.iter().map(Variable::to_string).collect();
+                write!(f, "{}: left alone: {why}", names.join(", "))
+            }
             Reason::Other(why) => f.write_str(why),
         }
     }

@@ -360,6 +360,10 @@ pub(super) fn guessed<'n>(
     let left_out = left_out.unwrap_or(&hottest);
     let mut anywhere = usable.difference(left_out);
     let mut why = somewhere(nic, left_out, anywhere.len() > width);
+    let free = anywhere.difference(&machine.taken(&[nic]));
+    if !free.is_empty() && free != anywhere {
+        (anywhere, why) = (free, why + ", and without CPUs that others keep busy");
+    }
     let fast = anywhere.difference(&slow(machine.model));
     if !fast.is_empty() && fast != anywhere {
         (anywhere, why) = (fast, why + ", and without slow cores");

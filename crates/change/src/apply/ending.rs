@@ -15,6 +15,8 @@ pub enum Ending {
     PutBack,
     /// It had a deadline and was not confirmed; every value was restored.
     NotConfirmed,
+    /// Every value had been changed by another program, and was left alone.
+    LeftAlone,
     /// A value changed by another program was left alone, or processes that a process has started still have it.
     PutBackInPart,
     /// `rxlab undo --forget` left its values as they were.
@@ -28,12 +30,16 @@ pub fn ending(history: &History, boot_id: &str) -> Ending {
     let touched = history.touched();
     let is_drift =
         |outcome: &Outcome| matches!(outcome, Outcome::Drift { .. } | Outcome::RestoredInPart { .. });
+    let outcomes = || touched.iter().filter_map(|touched| touched.outcome.as_ref());
     match history.begin() {
         Some(begin) if !history.is_closed() && begin.is_of_other_boot(boot_id) => Ending::Rebooted,
         None => Ending::Empty,
         Some(_) if !history.is_closed() => Ending::GivenUp,
         Some(_) if touched.is_empty() && !history.ran_command() => Ending::Empty,
-        Some(_) if touched.iter().filter_map(|t| t.outcome.as_ref()).any(is_drift) => Ending::PutBackInPart,
+        Some(_) if !touched.is_empty() && outcomes().all(|one| matches!(one, Outcome::Drift { .. })) => {
+            Ending::LeftAlone
+        }
+        Some(_) if outcomes().any(is_drift) => Ending::PutBackInPart,
         Some(begin) if begin.deadline.is_some() && history.is_complete() && !history.is_confirmed() => {
             Ending::NotConfirmed
         }
@@ -74,7 +80,7 @@ mod tests {
         assert_eq!(ended(&set, None, |_| ()), Ending::PutBack);
         assert_eq!(ended(&set, Some(Duration::from_secs(9)), |_| ()), Ending::NotConfirmed);
         let drift = |host: &RecordedHost| host.write(RPS, b"20\n").expect("written");
-        assert_eq!(ended(&set, None, drift), Ending::PutBackInPart);
+        assert_eq!(ended(&set, None, drift), Ending::LeftAlone);
         assert_eq!(ended(&[], None, |_| ()), Ending::Empty);
     }
 

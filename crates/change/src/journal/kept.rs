@@ -1,17 +1,27 @@
-//! Values held by the open transactions, as a plan. Pure.
+//! Values held by the open transactions. Pure.
 
 use super::recover::{History, Touched};
-use rxlab_setting::{Plan, PlannedSetting, Setting};
+use rxlab_sys::Namespace;
 
-/// Permanent settings of `open` (oldest first, as [`super::Store::open_of`] returns them): those of
-/// transactions that were finished and, if they had a deadline, confirmed. The last of several values for one
-/// target counts. Reverted values, interfaces of another network namespace and effects of shell
-/// commands are excluded; excluded transactions come second, each with the reason.
-pub fn kept(open: &[(String, History)]) -> (Plan, Vec<(String, String)>) {
-    let mut settings = Vec::new();
+/// A value that is to stay.
+pub(crate) struct Held<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) history: &'a History,
+    pub(crate) touched: Touched,
+}
+
+/// Permanent values of `open` (oldest first, as [`super::Store::open_of`] returns them): those of
+/// transactions of the network namespace `here` that were finished and, if they had a deadline, confirmed. The last of several
+/// values for one target counts. Reverted values and effects of shell commands are excluded; excluded transactions come
+/// second, each with the reason.
+pub(crate) fn kept<'a>(
+    open: &'a [(String, History)],
+    here: Option<&Namespace>,
+) -> (Vec<Held<'a>>, Vec<(String, String)>) {
+    let mut values: Vec<Held<'_>> = Vec::new();
     let mut left_out = Vec::new();
     for (id, history) in open {
-        if let Some(why) = reason(history) {
+        if let Some(why) = reason(history, here) {
             left_out.push((id.clone(), why));
             continue;
         }
@@ -19,24 +29,28 @@ pub fn kept(open: &[(String, History)]) -> (Plan, Vec<(String, String)>) {
             // Reverted: an older transaction decides the value.
             let undone = touched.outcome.as_ref().is_some_and(super::Outcome::settles);
             if !undone {
-                settings.retain(|(other, _): &(Touched, _)| !touched.is_same(other));
-                let set = Setting::new(&touched.knob, touched.target.clone(), &touched.wanted);
-                let why = format!("transaction {id}");
-                let planned = PlannedSetting::new(set, why, touched.device.clone());
-                settings.push((touched, planned));
+                values.retain(|other| !touched.is_same(&other.touched));
+                values.push(Held { id, history, touched });
             }
         }
     }
-    let mut plan = Plan::new("kept", &[]);
-    plan.settings = settings.into_iter().map(|(_, planned)| planned).collect();
-    (plan, left_out)
+    (values, left_out)
 }
 
 /// Why a transaction does not stay; `None` if it does.
-fn reason(history: &History) -> Option<String> {
+fn reason(history: &History, here: Option<&Namespace>) -> Option<String> {
     let Some(begin) = history.begin() else { return Some("its first record is missing".to_owned()) };
     if let Some(netns) = &begin.netns {
         return Some(format!("its interfaces are in the network namespace {}", netns.path.display()));
+    }
+    match (&begin.home, here) {
+        (Some(then), Some(now)) if !then.is_same(now) => {
+            return Some("it was made in another network namespace".to_owned());
+        }
+        (None, Some(_)) => {
+            return Some("its journal does not say in which network namespace it was made".to_owned());
+        }
+        _ => {}
     }
     let why = if history.pending_command().is_some() {
         "it is a shell command"
@@ -52,14 +66,14 @@ fn reason(history: &History) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{History, kept};
+    use super::{Held, History, Touched, kept};
     use crate::journal::BackCommand;
     use crate::journal::record::{Begin, Intent, Outcome, Record};
     use rxlab_path::model::DeviceAddress;
+    use rxlab_sys::Namespace;
 
     fn history(deadline: Option<u64>, netns: bool, values: &[(&str, &str)], end: &[Record]) -> History {
-        let netns =
-            netns.then(|| rxlab_sys::Namespace { path: "/run/netns/x".into(), inode: 1, cookie: None });
+        let netns = netns.then(|| Namespace { path: "/run/netns/x".into(), inode: 1, cookie: None });
         let mut records = vec![Record::Begin(Begin { netns, deadline, ..Begin::sample() })];
         for (at, (nic, after)) in values.iter().enumerate() {
             records.push(Record::Intent(Intent {
@@ -74,8 +88,34 @@ mod tests {
 
     fn said(open: &[History]) -> (Vec<String>, Vec<(String, String)>) {
         let open: Vec<_> = open.iter().enumerate().map(|(n, h)| (n.to_string(), h.clone())).collect();
-        let (plan, left_out) = kept(&open);
-        (plan.settings.iter().map(|planned| planned.set.to_string()).collect(), left_out)
+        let (values, left_out) = kept(&open, None);
+        let text = |kept: &Held<'_>| {
+            let Touched { knob, target, wanted, .. } = &kept.touched;
+            format!("{knob} {target} = {wanted}")
+        };
+        (values.iter().map(text).collect(), left_out)
+    }
+
+    /// `persist` in one network namespace wrote the values of another one.
+    #[test]
+    fn values_of_another_namespace_are_not_kept_here() {
+        let namespace = |inode: u64| Namespace { path: "/proc/self/ns/net".into(), inode, cookie: None };
+        let made_in = |home: Option<Namespace>| {
+            let mut own = history(None, false, &[("1a", "1")], &[Record::Complete]);
+            own.records[0] = Record::Begin(Begin { home, ..Begin::sample() });
+            [("1".to_owned(), own)]
+        };
+        let kept_at = |open: &[(String, History)], here: Option<&Namespace>| {
+            let (values, left_out) = kept(open, here);
+            (values.len(), left_out.into_iter().map(|(_, why)| why).collect::<Vec<_>>().join("; "))
+        };
+        let here = namespace(7);
+        assert_eq!(kept_at(&made_in(Some(namespace(7))), Some(&here)), (1, String::new()));
+        let why = "it was made in another network namespace".to_owned();
+        assert_eq!(kept_at(&made_in(Some(namespace(8))), Some(&here)), (0, why));
+        let why = "its journal does not say in which network namespace it was made".to_owned();
+        assert_eq!(kept_at(&made_in(None), Some(&here)), (0, why));
+        assert_eq!(kept_at(&made_in(None), None), (1, String::new()), "not a running machine");
     }
 
     #[test]

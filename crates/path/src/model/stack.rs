@@ -41,6 +41,17 @@ pub struct Peer {
 /// Kinds of link that come in pairs: their link is the other end, not a lower interface.
 const PAIRS: [&str; 2] = ["veth", "netkit"];
 
+/// Links whose packets are received in softirq on the CPU where the other end sends them: veth_xmit, netkit_xmit and tun_get_user
+/// queue them there.
+const SENT_HERE: [&str; 3] = ["veth", "netkit", "tun"];
+
+impl Nic {
+    /// True if its packets are received on the CPU where the other end sends them; `None` if the kind of link is unknown.
+    pub fn receives_where_sent(&self) -> Option<bool> {
+        self.stack.kind.as_deref().map(|kind| SENT_HERE.contains(&kind))
+    }
+}
+
 /// The namespaces, in their order.
 pub(super) fn namespaces(raw: RawNamespaces) -> Fact<Vec<NetNamespace>> {
     if raw.others.is_empty() {

@@ -3,15 +3,16 @@
 
 #![allow(clippy::disallowed_methods)] // The ring is kept in files.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use thiserror::Error;
 
 use rxlab_base::atomic::{self, if_there};
+use rxlab_base::private;
 use rxlab_change::journal::{make_private_directory, sync_directory};
 
 /// Keeps the files of a ring. Errors are those of the file system. Only the one recorder that holds the lock may
@@ -76,10 +77,12 @@ impl Disk {
     pub fn for_writing(state: &Path) -> Result<Self, Locked> {
         let directory = state.join("record");
         let failed = |error| Locked::Io { directory: directory.clone(), error };
-        make_private_directory(state).map_err(failed)?;
-        match DirBuilder::new().mode(0o700).create(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(failed)?,
+        make_private_directory(&directory).map_err(failed)?;
+        // Whoever may write there could put other files in place of these.
+        for path in [state, &directory] {
+            if let Some(why) = path.metadata().map(|about| private::exposure(&about)).map_err(failed)? {
+                return Err(Locked::Io { directory: path.to_owned(), error: io::Error::other(why) });
+            }
         }
         let mut options = Self::options();
         let lock = options.read(true).write(true).truncate(false).open(directory.join("lock"));

@@ -195,10 +195,13 @@ pub(super) fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&
                  bring them"
             )
         }
-        None if nic.kind != NicKind::Device => format!(
-            "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends \
-             them"
-        ),
+        None if nic.kind != NicKind::Device => match nic.receives_where_sent() {
+            Some(false) => format!("{name} has no interrupt and no RPS: nothing spreads its packets"),
+            _ => format!(
+                "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends \
+                 them"
+            ),
+        },
         None if lands.is_empty() => format!(
             "no RPS: packets of {} are processed where their interrupts land, probably here (inferred: where they land is not \
              known)",

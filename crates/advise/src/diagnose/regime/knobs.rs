@@ -18,7 +18,7 @@ use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
 use rxlab_path::constraints::{is_movable, queue_limit, slow};
 use rxlab_path::drivers::Kind;
-use rxlab_path::evidence::{adapts, busy, by_threads, carrier, defers, irq_cpus, is_redirected};
+use rxlab_path::evidence::{adapts, busy, by_threads, carrier, defers, irq_cpus, is_counted, is_redirected};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Risk, risk_and_upkeep};
 
@@ -273,6 +273,10 @@ impl Place<'_> {
                 Err(format!("it is unknown where the interrupts of {} land", nic.name))
             }
             (_, 0) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
+            (0, _) if !nic.rx.iter().all(|queue| is_counted(nic, queue, rates)) => Err(format!(
+                "{} counts no packets by queue, so it is unknown which interrupt brings them",
+                nic.name
+            )),
             (0, _) => Err(format!("the interrupts of {} bring CPU {} hardly any packets", nic.name, hot.cpu)),
             _ if are_bound() => Err(format!("interrupts of {} cannot be moved", nic.name)),
             _ if self.may_leave_slow_core() => {
@@ -340,7 +344,7 @@ impl Place<'_> {
             format!("each CPU has a queue, and the masks of {} only cost time", nic.name)
         } else if nic.hides_interrupt(queue) {
             format!("hands packets to {}, away from CPU {}", cpus_text(&masks), self.hot.cpu)
-        } else if !self.has_known_interrupt() {
+        } else if !self.has_known_interrupt() && nic.receives_where_sent() != Some(false) {
             "packets are received on the CPUs that send them".to_owned()
         } else if masks.is_empty() {
             format!("the masks of {} relieve no CPU", nic.name)

@@ -41,7 +41,7 @@ pub(super) fn draft(draft: &mut Draft<'_>, isolated: &CpuMask) {
         ));
     }
     draft.notes.push(format!(
-        "processes are not pinned: to keep them on {}, set their affinity, which is a separate variable",
+        "this plan pins no process: to keep them on {}, set their affinity, which is a separate variable",
         cpus_text(&free)
     ));
     let idle = std::mem::take(&mut draft.idle);

@@ -102,9 +102,8 @@ fn settled_in(
         }
         if new.is_empty() {
             for why in left_out.iter().map(|(_, why)| why).collect::<BTreeSet<_>>() {
-                let own = left_out.iter().filter(|(_, own)| own == why);
-                let names: Vec<String> = own.map(|(variable, _)| variable.to_string()).collect();
-                drafted.reasons.push(Reason::Other(format!("{}: left alone: {why}", names.join(", "))));
+                let own = left_out.iter().filter(|(_, own)| own == why).map(|(variable, _)| *variable);
+                drafted.reasons.push(Reason::LeftAlone(own.collect(), why.clone()));
             }
             return drafted;
         }
@@ -199,7 +198,6 @@ impl<'a> Judge<'a> {
         let draft = |left_out: &[Variable]| self.policy.draft(seen, self.options, self.only, left_out);
         let mut drafted = draft(left_out);
         let Some(objection) = self.objection(seen, &drafted) else { return drafted };
-        let names: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
         let planned = drafted.variables.clone();
         for more in LEFT_OUT.iter().filter(|more| more.iter().any(|variable| planned.contains(variable))) {
             drafted = draft(&[left_out, *more].concat());
@@ -207,9 +205,8 @@ impl<'a> Judge<'a> {
                 break;
             }
         }
-        let kept: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
-        let out: Vec<String> = names.into_iter().filter(|name| !kept.contains(name)).collect();
-        drafted.reasons.push(Reason::Other(format!("{}: left alone: {objection}", out.join(", "))));
+        let out = planned.into_iter().filter(|variable| !drafted.variables.contains(variable));
+        drafted.reasons.push(Reason::LeftAlone(out.collect(), objection));
         drafted
     }
 
@@ -275,8 +272,12 @@ impl Drafted {
             knobs.is_empty() || knobs.iter().any(is_set)
         });
         let variables = &self.variables;
-        self.reasons.retain(|reason| match reason {
+        self.reasons.retain_mut(|reason| match reason {
             Reason::Unchanged(variable) => !variables.contains(variable),
+            Reason::LeftAlone(out, _) => {
+                out.retain(|variable| !variables.contains(variable));
+                !out.is_empty()
+            }
             _ => true,
         });
     }
