@@ -153,7 +153,7 @@ impl Clients {
         self.tell(&Order::SoFar(limit))?;
         let counts = self.clients.iter().map(|client| match client.answer(ANSWER)? {
             Answer::SoFar(counts) => {
-                match impossible("so_far", &serde_json::to_value(&counts).unwrap_or_default()) {
+                match impossible("so_far", &serde_json::to_value(counts).unwrap_or_default()) {
                     None => Ok(counts),
                     Some(name) => Err(client.impossible(&MergeError::Impossible(name))),
                 }
