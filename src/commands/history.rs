@@ -23,11 +23,16 @@ pub(super) fn run(global: &Global, _: &Args) -> Result {
     let rows: Vec<TransactionRow> =
         entries.map(|entry| row(&store, entry, own.now_ns(), &identity.boot_id)).collect();
     let trials = list::listed(global)?;
+    // Files that are out of sight have no row.
+    let root = place::root(global)?.to_string_lossy().into_owned();
+    let mut missing = store.open(&root, &identity.boot_id)?.unreadable;
+    missing.retain(|file| rows.iter().all(|row| row.id != file.id));
+    place::warn(&missing);
     if global.json {
         return output::json(&HistoryReport::new(&rows, &list::rows(&trials)));
     }
     let mut out = output::text_stdout();
-    if rows.is_empty() && trials.is_empty() {
+    if rows.is_empty() && trials.is_empty() && missing.is_empty() {
         writeln!(out, "no changes or trials yet")?;
     }
     if !rows.is_empty() {

@@ -4,7 +4,7 @@ pub(super) mod boot;
 pub(super) mod system;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -15,6 +15,7 @@ use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply;
 use rxlab_change::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting, permanent_mac};
 use rxlab_setting::{Plan, Setting, Target};
+use rxlab_sys::Namespace;
 
 /// Set values again at each boot and when a NIC appears: a systemd unit, a udev rule, and the plan
 ///
@@ -63,6 +64,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     if global.netns.is_some() {
         return Err(CommandError::usage("a network namespace does not survive a reboot"));
     }
+    if args.plan.is_none() && global.root == Path::new("/") && is_apart() {
+        let message = "what is applied here is not of the network namespace of the first process, where units would set it";
+        return Err(CommandError::usage(message).hint("a network namespace does not survive a reboot"));
+    }
     let machine = machine::open(global)?;
     let plan = match &args.plan {
         Some(path) => apply_command::read_plan(global, path)?,
@@ -83,6 +88,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         return rehearsed(global, &plan, &folder.preview(&files)?);
     }
     report(global, &plan, &restore, &folder.install(&files)?)
+}
+
+/// True if this process is known to be in another network namespace than the first one of the machine, or of its container.
+fn is_apart() -> bool {
+    let [own, first] = ["self", "1"].map(|pid| Namespace::open(Path::new(&format!("/proc/{pid}/ns/net"))));
+    own.is_ok_and(|own| first.is_ok_and(|first| !own.is_same(&first)))
 }
 
 fn survives_a_reboot(setting: &Setting) -> bool {

@@ -17,6 +17,7 @@ use crate::error::{CommandError, Kind, Result};
 use rxlab_base::grammar::sh;
 use rxlab_change::apply::{self, ApplyError, UndoError};
 use rxlab_change::journal::{Archived, Begin, Disk, JournalError, LockError, Open, Store, Unreadable};
+use rxlab_faces::report::text::clean;
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
 use rxlab_sys::{Host, OtherView, ProcessId, is_in_group_namespace, is_in_pid_namespace};
@@ -237,7 +238,8 @@ pub(super) fn warn(unreadable: &[Unreadable]) {
     for file in unreadable {
         let Unreadable { id, path, why, readable } = file;
         let how = if readable.is_some() { "cannot be read completely" } else { "cannot be read" };
-        let path = path.display();
+        let path = path.display().to_string();
+        let path = clean(&path);
         // If even standard error is closed, nothing can be reported.
         let _ = writeln!(output::stderr(), "rxlab: transaction {id} {how}: {why} ({path})");
         let _ = writeln!(output::stderr(), "  hint: {}", file.remedy());

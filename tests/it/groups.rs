@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rxlab_change::journal::{Disk, Store};
 use rxlab_sys::{Cause, Host, LiveHost};
@@ -27,7 +28,10 @@ impl Group {
         if !require::root() || !require::have("cpuset", missing) {
             return None;
         }
-        let path = Path::new(CPUSETS).join(format!("rxlab-test-{name}-{}", std::process::id()));
+        // Two tests had groups of one name, which failed when they ran at once.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = Path::new(CPUSETS).join(format!("rxlab-test-{name}-{}-{number}", std::process::id()));
         let group = Self { path, state: tempfile::tempdir().expect("a temporary directory") };
         group.make("0-1");
         Some(group)

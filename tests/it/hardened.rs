@@ -354,6 +354,8 @@ fn a_journal_out_of_sight_is_not_empty() {
     let undo = scene.rxlab(&["undo"]).says(5, "its journal is missing");
     assert_eq!(scene.rxlab(&["undo", "--dry-run"]).said(), (5, undo));
     scene.rxlab(&["status"]).says(1, "its journal is missing");
+    let text = scene.rxlab(&["history"]).says(0, "its journal is missing");
+    assert!(!text.contains("no changes"), "{text}");
     assert_eq!(scene.mask(), "3");
     std::fs::rename(&away, &state).expect("back");
     let other = |args: &[&str]| {

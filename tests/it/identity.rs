@@ -256,6 +256,7 @@ fn what_is_kept_is_of_this_namespace_and_has_its_present_name() {
     let (code, text) = run(&other, &["export", "--to", "sh"]);
     assert_eq!(code, 4, "{text}");
     assert!(text.contains("is left out: it was made in another network namespace"), "{text}");
+    run(&other, &["persist", "--dry-run"]).says(2, "not of the network namespace of the first process");
     for (from, to) in [("w0", "z0"), ("y0", "w0"), ("z0", "y0")] {
         rename(&own, from.as_bytes(), to.as_bytes());
     }

@@ -15,7 +15,7 @@ use rxlab_base::units::{CpuId, CpuMask};
 pub use loopback::{brought, devices_account, loopback_share, may_be_lo, received, through_lo};
 pub use origin::{
     ORIGIN, candidates, carrier, foreign, foreign_nic, may_be_foreign, may_come, of_another_namespace,
-    rounds, takes_unknown,
+    of_device, rounds, takes_unknown,
 };
 pub use room::{Headroom, LINK, LinkUse, full_link, fullest, headroom, room};
 

@@ -32,6 +32,10 @@ pub(crate) fn restore(global: &Global, etc: &Path) -> Result<Restore> {
     };
     let program = below(&program).unwrap_or(program);
     let state = below(&state).unwrap_or(state);
+    if let Some(path) = [&program, &state, &etc].into_iter().find(|path| path.to_str().is_none()) {
+        let message = format!("{} is not UTF-8: a systemd unit cannot name it", path.display());
+        return Err(CommandError::usage(message));
+    }
     let mut options = Vec::new();
     if state != Path::new("/var/lib/rxlab") {
         options.extend(["--state-dir".to_owned(), state.to_string_lossy().into_owned()]);

@@ -25,7 +25,7 @@ use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
 use rxlab_path::constraints::slow;
 use rxlab_path::evidence::{
     ORIGIN, TRAFFIC, arrival_cpus, by_threads, carrier, devices_account, foreign, is_redirected,
-    may_be_foreign, may_come, queue_packets, rarely_interrupts, reach_every_cpu, receive_time,
+    may_be_foreign, may_come, of_device, queue_packets, rarely_interrupts, reach_every_cpu, receive_time,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text, simulation};
@@ -350,9 +350,10 @@ pub(super) fn guessed<'n>(
     if nic.kind == NicKind::Device && !(is_hot && are_readable && is_carrier) {
         return Vec::new();
     }
-    let receiving = receiving(machine, nic);
+    let is_device = nic.kind == NicKind::Device;
+    let receiving = if is_device { of_device(nic, machine.rates) } else { receiving(machine, nic) };
     // The packets of a device are taken for those of the CPU that receives longest, whichever counts most.
-    let hottest = if nic.kind == NicKind::Device { longest } else { hottest(machine.rates) };
+    let hottest = if is_device { longest } else { hottest(machine.rates) };
     let hottest: CpuMask = hottest.into_iter().collect();
     let left_out = [&receiving, &hottest]
         .into_iter()
@@ -398,11 +399,13 @@ pub(super) fn guessed<'n>(
         let part = width.min(anywhere.len());
         let anywhere: CpuMask = anywhere.iter().cycle().skip(turn * part).take(part).copied().collect();
         // A mask of all CPUs but one, or of all, gains nothing from a change; one without a CPU that receives may have been
-        // chosen because it is small, and one around an interrupt that cannot be seen may be right.
+        // chosen because it is small, and one around an interrupt that cannot be seen may be right, unless all of the device's land in it.
         let is_sound = |current: &CpuMask| {
             let is_apart = !receiving.is_empty() && current.intersection(&receiving).is_empty();
-            let least = if is_apart || nic.kind == NicKind::Device { 1 } else { part };
-            current.difference(usable).is_empty() && (least..=width).contains(&current.len())
+            let least = if is_apart || is_device { 1 } else { part };
+            (!is_device || is_apart || receiving.is_empty())
+                && current.difference(usable).is_empty()
+                && (least..=width).contains(&current.len())
         };
         if queue.rps_cpus.known().is_some_and(|current| !is_sound(current)) {
             masks.push((queue.index, anywhere, why.clone()));

@@ -106,8 +106,9 @@ pub(super) fn suspects(scene: &Scene<'_>) -> Vec<Suspect> {
 impl Scene<'_> {
     /// The target's device then and now.
     fn device(&self) -> Option<(&DeviceThen, &DeviceThen)> {
-        let address = self.touched.device.as_ref()?;
-        Some((self.then?.device(address)?, self.now.device(address)?))
+        // The address of a virtual interface is a name, which another one may have by now.
+        let (then, now) = (self.touched.device.as_ref()?, &self.nic()?.address);
+        Some((self.then?.device(then)?, self.now.device(now)?))
     }
 
     fn nic(&self) -> Option<&Nic> {

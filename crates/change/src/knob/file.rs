@@ -121,7 +121,7 @@ impl FileKnob {
             | (Cause::Missing, Missing::OnWrite(_), Some(_)) => self.absent(site, error.path.clone()),
             _ => {
                 let denied = match self.at {
-                    At::Host(_) => " (needs root)",
+                    At::Host(_) => " (needs root in the initial namespaces)",
                     _ => " (needs CAP_NET_ADMIN)",
                 };
                 site.failed(value, error, denied, self.meanings)

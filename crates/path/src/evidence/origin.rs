@@ -121,7 +121,7 @@ pub fn may_come(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue, cpu: C
 
 /// The CPUs where a device's packets arrive although it is not known which interrupt is a queue's: the CPU where all of its
 /// interrupts land, or those of [`portals`].
-fn of_device(nic: &Nic, rates: &Rates) -> CpuMask {
+pub fn of_device(nic: &Nic, rates: &Rates) -> CpuMask {
     let lands: Vec<CpuMask> = nic.hidden_irqs().into_iter().map(|irq| irq_cpu(irq, rates)).collect();
     match lands.split_first() {
         Some((one, others)) if one.len() == 1 && others.iter().all(|other| other == one) => one.clone(),

@@ -107,6 +107,22 @@ fn queues_that_are_not_counted_do_not_cover_every_cpu_by_guess() {
     assert_eq!(spread_by(host().driver("eth0", "am65-cpsw-nuss")).reasons[0].to_string(), why);
 }
 
+/// The doctor says to take CPU 0 out of the mask, and the plan said that the mask needs no change.
+#[test]
+fn a_mask_with_the_cpu_of_all_interrupts_of_a_device_is_replaced() {
+    let host = |mask: &str| {
+        let host = Sketch::new(4).device("eth0", &[0, 0]).driver("eth0", "bcmgenet").traffic("eth0", 4e4);
+        let two_of_one_name = |nic: &mut Nic| {
+            nic.other_irqs = nic.rx.iter_mut().flat_map(|queue| std::mem::take(&mut queue.irqs)).collect();
+            nic.other_irqs.iter_mut().for_each(|irq| irq.action = "eth0".to_owned());
+            nic.rx.truncate(1);
+        };
+        host.receives(0, 0.9, 4e4).edit("eth0", two_of_one_name).rps("eth0", mask)
+    };
+    assert_eq!(plan(&spread_by(host("0-3")), "rps"), ["rps eth0/rx-0 = 1-3"]);
+    assert_eq!(plan(&spread_by(host("1-3")), "rps"), [""; 0]);
+}
+
 /// A gain was predicted for what may be one flow, and the doctor alone did without.
 #[test]
 fn nothing_is_predicted_of_what_may_be_one_flow() {

@@ -342,7 +342,9 @@ fn place(topology: &CpuTopology, vector: &Vector) -> String {
     match (vector.node, vector.home) {
         (Some(own), _) if own == node => format!("node {node}, where the device is; "),
         (Some(own), Some(_)) => {
-            format!("node {node}, because the device's node {own} has too few CPUs for the traffic; ")
+            format!(
+                "node {node}, because the interrupts would share the CPUs of the device's node {own} and keep them busy; "
+            )
         }
         (Some(own), None) => {
             format!("node {node}, because no CPU of the device's node {own} may be used; ")

@@ -63,7 +63,8 @@ fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
     let policed = Policy::NumaLocal.plan(&model, &rates, &options, None);
     assert_eq!(only(&policed.plan, "irq_affinity"), ["eth0/rx-1 = 4", "eth0/rx-2 = 6"]);
     let why = &policed.plan.settings[0].why;
-    assert_eq!(why, "node 1, because the device's node 0 has too few CPUs for the traffic; its own core");
+    let share = "because the interrupts would share the CPUs of the device's node 0 and keep them busy";
+    assert_eq!(*why, format!("node 1, {share}; its own core"));
     let after = simulate(&model, &policed.plan);
     let topology = CpuTopology::new(&model);
     let rates = Work::new(&model, &rates, &topology).rates(&after, &topology);
