@@ -236,8 +236,6 @@ fn an_interface_that_comes_back_leaves_one_transaction() {
     }
 }
 
-/// A root with the files of the running kernel once had a journal of its own. Each undo took the values of the other for foreign
-/// ones, and the original was lost.
 /// What one network namespace had was persisted, and so set, in another one; a renamed interface by its old name, which another
 /// one may have by now.
 #[test]
@@ -271,6 +269,8 @@ fn what_is_kept_is_of_this_namespace_and_has_its_present_name() {
     of_own(&["undo"]).exits(0);
 }
 
+/// A root with the files of the running kernel once had a journal of its own. Each undo took the values of the other for foreign
+/// ones, and the original was lost.
 #[test]
 fn a_running_kernel_is_not_changed_as_another_root() {
     let Some(world) = World::new() else { return };
