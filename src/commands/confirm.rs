@@ -36,9 +36,12 @@ pub(super) fn confirm(global: &Global, id: Option<&str>, late: bool) -> Result {
         }
         explain(error)
     })?;
-    // A guard that could not add to the journal may have reverted it.
-    let seen = if late { ", as far as `rxlab status` shows its values" } else { "" };
-    let stays = format!("transaction {id} is kept{seen}; `rxlab undo {id}` reverts it");
+    let stays = if late {
+        // A guard that could not add to the journal has said nothing.
+        format!("transaction {id} is kept; its guard may have reverted values: `rxlab status` shows them")
+    } else {
+        format!("transaction {id} is kept; `rxlab undo {id}` reverts it")
+    };
     let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
     // It compares with the sample before the change, if the change had a prediction.
     let next = command_lines("next: ", &format!("{} doctor", global.program()));

@@ -25,11 +25,14 @@ pub(super) fn run(global: &Global, _: &Args) -> Result {
     let trials = list::listed(global)?;
     // Files that are out of sight have no row.
     let root = place::root(global)?.to_string_lossy().into_owned();
-    let mut missing = store.open(&root, &identity.boot_id)?.unreadable;
+    let open = store.open(&root, &identity.boot_id);
+    let mut missing = open.as_ref().map(|open| open.unreadable.clone()).unwrap_or_default();
     missing.retain(|file| rows.iter().all(|row| row.id != file.id));
     place::warn(&missing);
     if global.json {
-        return output::json(&HistoryReport::new(&rows, &list::rows(&trials)));
+        output::json(&HistoryReport::new(&rows, &list::rows(&trials)))?;
+        open?;
+        return Ok(());
     }
     let mut out = output::text_stdout();
     if rows.is_empty() && trials.is_empty() && missing.is_empty() {
@@ -44,6 +47,7 @@ pub(super) fn run(global: &Global, _: &Args) -> Result {
         writeln!(out, "{gap}trials")?;
         write!(out, "{}", list::table(&trials).indented(2).render())?;
     }
+    open?;
     Ok(())
 }
 

@@ -51,7 +51,9 @@ pub(crate) fn try_to_complain(error: &CommandError) -> io::Result<()> {
     } else {
         format!("rxlab: {error}\n")
     };
-    stderr().write_all(text.as_bytes())
+    let mut out = stderr();
+    out.write_all(text.as_bytes())?;
+    if out.is_closed() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
 }
 
 /// Prints clap's styled error: as it is, or, on a terminal, on lines that fit it.

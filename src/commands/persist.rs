@@ -65,7 +65,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         return Err(CommandError::usage("a network namespace does not survive a reboot"));
     }
     if args.plan.is_none() && global.root == Path::new("/") && is_apart() {
-        let message = "what is applied here is not of the network namespace of the first process, where units would set it";
+        let message = "what is applied here is of this network namespace, and units would set it in that of the first process";
         return Err(CommandError::usage(message).hint("a network namespace does not survive a reboot"));
     }
     let machine = machine::open(global)?;
@@ -93,7 +93,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
 /// The size of RFS's table, a file of the initial network namespace only.
 const INITIAL_ONLY: &str = "/proc/sys/net/core/rps_sock_flow_entries";
 
-/// True if this process is in another network namespace than the first process of the machine, or of its container.
+/// True if this process is in another network namespace than the first process of the machine, or of its container; where that one's
+/// is hidden, if it is not in the initial one.
 fn is_apart() -> bool {
     let [own, first] = ["self", "1"].map(|pid| Namespace::open(Path::new(&format!("/proc/{pid}/ns/net"))));
     match (own, first) {

@@ -221,7 +221,7 @@ impl From<ApplyError> for CommandError {
 /// Names the other journals of this machine that have open changes: what this one says is not all.
 pub(super) fn warn_of_others(global: &Global) {
     for (state, other) in store(global).others().unwrap_or_default() {
-        if other.open_ids().is_ok_and(|open| open.is_empty()) {
+        if other.open_ids().map_or(true, |open| open.is_empty()) {
             continue;
         }
         let state = sh::word(&state.to_string_lossy());

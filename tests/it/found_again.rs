@@ -12,7 +12,7 @@ use rxlab_change::journal::{Disk, Store};
 use rxlab_sys::Host;
 
 use crate::lab::{host_in, inside, range};
-use crate::process::{Ended, Running, end_guards, guards, one_line, wait_for};
+use crate::process::{Ended, Running, end_guards, guards, mentioning, one_line, wait_for};
 use crate::{quiet, require};
 
 /// Two namespaces connected by a veth pair with two queues, and their own journal.
@@ -73,6 +73,12 @@ impl World {
         let trial = Running::start(command.args(["--pairs", "400", "--calibration", "0"]));
         wait_for("arm B", || mask(&self.range.server, "srv0", 0) == "3");
         trial
+    }
+
+    /// Waits until a guard has reverted the change, and has ended: until then it may hold the lock.
+    pub(crate) fn wait_for_guard(&self) {
+        let is_back = || mask(&self.range.server, "srv0", 0) == "0" && !self.has_open();
+        wait_for("the guard", || is_back() && mentioning(self.state.path()).is_empty());
     }
 
     pub(crate) fn has_open(&self) -> bool {
@@ -195,7 +201,7 @@ fn a_guard_waits_until_interfaces_can_be_listed() {
     wait_for("the change", || mask(server, "srv0", 0) == "3");
     wait_for("the deadline, with nothing in sight", || mark.exists());
     // Only now the guard can list interfaces again.
-    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+    world.wait_for_guard();
     drop(script);
 }
 
@@ -377,35 +383,32 @@ fn two_journals_on_one_machine() {
 #[test]
 fn the_change_of_a_stopped_applier_is_restored() {
     let Some(world) = World::new() else { return };
-    let server = &world.range.server;
     // A trial holds the lock from its first slot to its last. Its deadline is far away, so the guard is terminated.
     let trial = world.start_trial();
     trial.signal(rustix::process::Signal::STOP);
     let guards = guards(world.state.path());
     rustix::process::kill_process(guards[0], rustix::process::Signal::TERM).expect("sent");
-    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+    world.wait_for_guard();
 }
 
 /// The deadline of a trial is twice its length away, which may be hours.
 #[test]
 fn a_killed_trial_is_restored_at_once() {
     let Some(world) = World::new() else { return };
-    let server = &world.range.server;
     let trial = world.start_trial();
     trial.signal(rustix::process::Signal::KILL);
-    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+    world.wait_for_guard();
 }
 
 /// The state directory is out of sight for a moment while the guard waits, as when it is renamed and back.
 #[test]
 fn a_guard_survives_an_invisible_journal() {
     let Some(world) = World::new() else { return };
-    let server = &world.range.server;
     world.on_server(&["apply", "--setting", "rps srv0/rx-0 = 0-1", "--confirm", "3s"]).exits(0);
     let away = world.state.path().join("away");
     std::fs::rename(world.state(), &away).expect("renamed");
     std::thread::sleep(Duration::from_millis(800));
     assert!(!world.state().exists(), "the guard makes no second journal");
     std::fs::rename(&away, world.state()).expect("renamed back");
-    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+    world.wait_for_guard();
 }

@@ -385,7 +385,7 @@ fn the_notice_says_what_was_done_with_each_value() {
     host_in(&scene.range.server).write(MASK, b"2").expect("written");
     let notices = scene.path("state/journal/notices");
     wait_for("the notice", || std::fs::read_dir(&notices).is_ok_and(|mut all| all.next().is_some()));
-    // Nobody reads it there.
+    // It is not read there.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");
     scene.command(&["status"]).stderr(full).output().expect("rxlab runs");
     let text = one_line(&scene.rxlab(&["status"]).exits(1));

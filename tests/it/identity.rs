@@ -81,7 +81,7 @@ fn a_name_that_is_not_text_decides_nothing() {
     server.ip("link add c0 type veth peer name c1").expect("added");
     rename(server, b"c1", b"z\xff");
     rename(server, b"c0", b"\xff\xfe\xfd\xfc\xfb");
-    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+    world.wait_for_guard();
     world.apply("rps srv0/rx-0 = 1");
     world.rxlab(&["status"]).says(0, "rps srv0/rx-0 = 1  (was off)  kept");
     world.rxlab(&["undo"]).says(0, "rps srv0/rx-0: back to off");
@@ -242,7 +242,7 @@ fn an_interface_that_comes_back_leaves_one_transaction() {
 fn what_is_kept_is_of_this_namespace_and_has_its_present_name() {
     require::needs!(netns);
     let [own, other] = ["own", "other"].map(|_| Namespace::new().expect("made"));
-    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = tempfile::Builder::new().prefix("rxlab-test-").tempdir_in("/var/lib").expect("made");
     own.ip("link add w0 type veth peer name w1").expect("added");
     own.ip("link add y0 type veth peer name y1").expect("added");
     let run = |namespace: &Namespace, args: &[&str]| {
@@ -254,12 +254,21 @@ fn what_is_kept_is_of_this_namespace_and_has_its_present_name() {
     let (code, text) = run(&other, &["export", "--to", "sh"]);
     assert_eq!(code, 4, "{text}");
     assert!(text.contains("is left out: it was made in another network namespace"), "{text}");
-    run(&other, &["persist", "--dry-run"]).says(2, "not of the network namespace of the first process");
+    run(&other, &["persist", "--dry-run"]).says(2, "units would set it in that of the first process");
     for (from, to) in [("w0", "z0"), ("y0", "w0"), ("z0", "y0")] {
         rename(&own, from.as_bytes(), to.as_bytes());
     }
     let text = of_own(&["export", "--to", "sh"]).exits(0);
     assert!(text.contains("/y0/queues/rx-0/rps_cpus") && !text.contains("/w0/"), "{text}");
+    // As the first process of a container whose network this is.
+    let (program, etc) = (directory.path().join("rxlab"), directory.path().join("etc"));
+    fs::copy(env!("CARGO_BIN_EXE_rxlab"), &program).expect("copied");
+    let mut persist = inside(&own, "unshare");
+    persist.args(["--pid", "--fork", "--mount-proc"]).arg(program);
+    persist
+        .args(rxlab(&directory.path().join("state"), &["persist", "--dry-run", "--etc"]).get_args())
+        .arg(etc);
+    persist.says_all(0, &["would write ", "rps y0/rx-0 = 1"]);
     own.ip("link del y0").expect("removed");
     let text = of_own(&["export", "--to", "sysctl"]).exits(0);
     assert!(
@@ -334,7 +343,7 @@ fn a_guard_needs_nothing_on_sys() {
     let script = "\"$@\" apply --setting 'rps srv0/rx-0 = 0-1' --confirm 1s\numount --lazy /sys\nsleep 30";
     let script = Running::start(&mut world.inside(server, script));
     wait_for("the change", || mask(server, "srv0", 0) == "3");
-    wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
+    world.wait_for_guard();
     drop(script);
     drop(host_in(server));
 }

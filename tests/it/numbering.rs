@@ -236,7 +236,7 @@ fn a_guard_kills_nothing_by_a_number_of_another_namespace() {
     let sleep = child(number(&holder));
     drop(holder);
     Command::new("kill").arg(sleep.to_string()).status().expect("kill runs");
-    wait_for("the guard", || mask(&world.range.server, "srv0", 0) == "0" && !world.has_open());
+    world.wait_for_guard();
 }
 
 /// A main thread and one that is pinned to CPU 1.

@@ -332,7 +332,7 @@ impl Share<'_> {
         const SLOW: &str = "slow cores";
         for (what, name, must) in [
             (&cores, CORES, self.options.whole_cores),
-            (self.taken, "busy interrupts of other interfaces", true),
+            (self.taken, "busy interrupts of other or unknown interfaces", true),
             (self.full, PROGRAMS, true),
             (self.slow, SLOW, false),
             (self.others, "other interfaces' interrupts", false),

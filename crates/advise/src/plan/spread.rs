@@ -15,7 +15,7 @@ use super::machine::{HIGH_LOAD, Machine};
 use super::moves::Steering;
 use super::policy::{Variable, objection_to_masks};
 use super::reason::Reason;
-use super::share::{Part, ShareOptions};
+use super::share::{FEW, Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
 use crate::diagnose::{Finding, before_steering, one_outer_flow, processing};
@@ -294,8 +294,9 @@ fn rps_settings(
     let usable = &machine.topology.usable;
     let mut masks: BTreeMap<u32, (CpuMask, String)> = BTreeMap::new();
     let is_only = parts.len() == 1;
-    let without = parts.iter().find(|part| part.nic.name == nic.name && part.mask.is_empty());
-    let without = without.map(|part| part.why.clone());
+    let without = parts.iter().filter(|part| part.nic.name == nic.name && part.mask.is_empty());
+    // That of a hot queue rather than that of a quiet one.
+    let without = without.min_by_key(|part| part.why == FEW).map(|part| part.why.clone());
     for Part { queue, mask, why, .. } in
         parts.into_iter().filter(|part| part.nic.name == nic.name && !part.stays)
     {
@@ -363,7 +364,7 @@ pub(super) fn guessed<'n>(
     let mut why = somewhere(nic, left_out, anywhere.len() > width);
     let free = anywhere.difference(&machine.taken(&[nic]));
     if !free.is_empty() && free != anywhere {
-        (anywhere, why) = (free, why + ", and without CPUs that others keep busy");
+        (anywhere, why) = (free, why + ", and without CPUs that are busy with other or unknown packets");
     }
     let fast = anywhere.difference(&slow(machine.model));
     if !fast.is_empty() && fast != anywhere {
@@ -399,11 +400,12 @@ pub(super) fn guessed<'n>(
         let part = width.min(anywhere.len());
         let anywhere: CpuMask = anywhere.iter().cycle().skip(turn * part).take(part).copied().collect();
         // A mask of all CPUs but one, or of all, gains nothing from a change; one without a CPU that receives may have been
-        // chosen because it is small, and one around an interrupt that cannot be seen may be right, unless all of the device's land in it.
+        // chosen because it is small, and one around an interrupt that cannot be seen may be right, unless all of the device's land on
+        // one CPU of it.
         let is_sound = |current: &CpuMask| {
             let is_apart = !receiving.is_empty() && current.intersection(&receiving).is_empty();
             let least = if is_apart || is_device { 1 } else { part };
-            (!is_device || is_apart || receiving.is_empty())
+            (!is_device || is_apart || receiving.len() != 1)
                 && current.difference(usable).is_empty()
                 && (least..=width).contains(&current.len())
         };

@@ -30,13 +30,14 @@ pub fn ending(history: &History, boot_id: &str) -> Ending {
     let touched = history.touched();
     let is_drift =
         |outcome: &Outcome| matches!(outcome, Outcome::Drift { .. } | Outcome::RestoredInPart { .. });
+    let is_left = |outcome: &Outcome| matches!(outcome, Outcome::Drift { .. });
     let outcomes = || touched.iter().filter_map(|touched| touched.outcome.as_ref());
     match history.begin() {
         Some(begin) if !history.is_closed() && begin.is_of_other_boot(boot_id) => Ending::Rebooted,
         None => Ending::Empty,
         Some(_) if !history.is_closed() => Ending::GivenUp,
         Some(_) if touched.is_empty() && !history.ran_command() => Ending::Empty,
-        Some(_) if !touched.is_empty() && outcomes().all(|one| matches!(one, Outcome::Drift { .. })) => {
+        Some(_) if !history.ran_command() && outcomes().next().is_some() && outcomes().all(is_left) => {
             Ending::LeftAlone
         }
         Some(_) if outcomes().any(is_drift) => Ending::PutBackInPart,

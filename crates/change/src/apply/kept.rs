@@ -1,5 +1,6 @@
 //! What stays of the open transactions, as a plan for this machine as it is now.
 
+use super::check::device_of;
 use super::locate::{Place, locate};
 use super::search::Search;
 use crate::journal::{self, Held, History};
@@ -18,9 +19,10 @@ pub fn kept(open: &[(String, History)], host: &dyn Host, model: &Model) -> (Plan
     for Held { id, history, touched } in values {
         let why = match locate(host, model, history, &touched, &search) {
             Place::Here(target) => {
+                // The address of a virtual interface is a name, which may be another one by now.
+                let device = device_of(host, model, &target);
                 let set = Setting::new(&touched.knob, target, &touched.wanted);
-                let planned = PlannedSetting::new(set, format!("transaction {id}"), touched.device.clone());
-                plan.settings.push(planned);
+                plan.settings.push(PlannedSetting::new(set, format!("transaction {id}"), device));
                 continue;
             }
             Place::There(..) => "it is in another network namespace by now".to_owned(),

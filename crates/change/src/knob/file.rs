@@ -10,7 +10,7 @@ use rxlab_base::number::cpus_text;
 use rxlab_base::units::{CpuId, CpuMask, QueueId};
 use rxlab_path::model::{Fact, Model, Nic};
 use rxlab_setting::{Target, set_of, set_text, tunable};
-use rxlab_sys::{Cause, Host, HostError};
+use rxlab_sys::{Cause, Host, HostError, is_namespaced_sysctl};
 
 /// A knob that is a file.
 pub(super) struct FileKnob {
@@ -121,7 +121,9 @@ impl FileKnob {
             | (Cause::Missing, Missing::OnWrite(_), Some(_)) => self.absent(site, error.path.clone()),
             _ => {
                 let denied = match self.at {
-                    At::Host(_) => " (needs root in the initial namespaces)",
+                    At::Host(_) if !is_namespaced_sysctl(&error.path) => {
+                        " (needs root in the initial namespaces)"
+                    }
                     _ => " (needs CAP_NET_ADMIN)",
                 };
                 site.failed(value, error, denied, self.meanings)

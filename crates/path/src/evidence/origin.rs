@@ -9,7 +9,8 @@ use rxlab_base::units::{CpuId, CpuMask, NicName};
 /// interfaces (bridge, veth).
 pub const ORIGIN: f64 = 0.1;
 
-/// The receive queue that brings a CPU its work: the busiest one of the interface whose interrupts bring most there, else of the
+/// The receive queue that brings a CPU its work: the busiest one of the interface whose interrupts bring most there, unless one whose
+/// interrupts are hidden may bring more, else of the
 /// interface whose packets may come there (`lo` never): the only one, or the busiest if its mask has this CPU only or the others
 /// cannot account for all that the CPU counts. `None` if it may be another interface.
 pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a Nic, &'a RxQueue)> {

@@ -168,6 +168,7 @@ impl Storage for Disk {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
     use super::{Disk, Locked, Storage};
@@ -194,5 +195,19 @@ mod tests {
         };
         assert_eq!(mode("record"), 0o700);
         assert_eq!(["lock", "1.log", "1.packed"].map(|name| mode(&format!("record/{name}"))), [0o600; 3]);
+    }
+
+    #[test]
+    fn nothing_is_recorded_where_others_can_replace_files() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        drop(Disk::for_writing(state.path()).expect("locked"));
+        for path in [state.path().join("record"), state.path().to_owned()] {
+            let closed = path.metadata().expect("there").permissions();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o777)).expect("opened");
+            let why = Disk::for_writing(state.path()).expect_err("refused").to_string();
+            assert!(why.ends_with("its mode 777 lets other users write to it"), "{why}");
+            std::fs::set_permissions(&path, closed).expect("closed");
+        }
+        Disk::for_writing(state.path()).expect("locked");
     }
 }
