@@ -348,10 +348,10 @@ pub(super) fn guessed<'n>(
     let carrier = longest.and_then(|cpu| carrier(machine.model, machine.rates, cpu));
     let is_carrier = carrier.is_some_and(|(carrier, _)| carrier.name == nic.name);
     let are_readable = nic.steering_queues().iter().all(|queue| queue.rps_cpus.known().is_some());
-    if nic.kind == NicKind::Device && !(is_hot && are_readable && is_carrier) {
+    let is_device = nic.kind == NicKind::Device;
+    if is_device && !(is_hot && are_readable && is_carrier) {
         return Vec::new();
     }
-    let is_device = nic.kind == NicKind::Device;
     let receiving = if is_device { of_device(nic, machine.rates) } else { receiving(machine, nic) };
     // The packets of a device are taken for those of the CPU that receives longest, whichever counts most.
     let hottest = if is_device { longest } else { hottest(machine.rates) };
@@ -384,11 +384,8 @@ pub(super) fn guessed<'n>(
         why = "with these CPUs the most packets fit, by the costs of this host".to_owned();
     }
     // The default of the network namespace was chosen for all of its virtual interfaces.
-    let default =
-        machine.model.settings.rps_default_mask.known().filter(|mask| {
-            nic.kind != NicKind::Device && !mask.is_empty() && mask.difference(usable).is_empty()
-        });
-    if let Some(default) = default {
+    let default = machine.model.settings.rps_default_mask.known().filter(|_| !is_device);
+    if let Some(default) = default.filter(|mask| !mask.is_empty() && mask.difference(usable).is_empty()) {
         (anywhere, why) = (default.clone(), "net.core.rps_default_mask, as on the other queues".to_owned());
     }
     let anywhere: Vec<CpuId> = anywhere.iter().collect();
