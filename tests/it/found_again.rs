@@ -12,7 +12,7 @@ use rxlab_change::journal::{Disk, Store};
 use rxlab_sys::Host;
 
 use crate::lab::{host_in, inside, range};
-use crate::process::{Ended, Running, end_guards, guards, mentioning, one_line, wait_for};
+use crate::process::{Ended, Running, end_guards, guards, one_line, wait_for};
 use crate::{quiet, require};
 
 /// Two namespaces connected by a veth pair with two queues, and their own journal.
@@ -78,7 +78,7 @@ impl World {
     /// Waits until a guard has reverted the change, and has ended: until then it may hold the lock.
     pub(crate) fn wait_for_guard(&self) {
         let is_back = || mask(&self.range.server, "srv0", 0) == "0" && !self.has_open();
-        wait_for("the guard", || is_back() && mentioning(self.state.path()).is_empty());
+        wait_for("the guard", || is_back() && guards(self.state.path()).is_empty());
     }
 
     pub(crate) fn has_open(&self) -> bool {
