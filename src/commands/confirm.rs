@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
-use rxlab_change::apply::{self, ApplyError, ConfirmError};
+use rxlab_change::apply::{self, ConfirmError};
 use rxlab_faces::report::text::command_lines;
 use rxlab_sys::boottime_ns;
 
@@ -56,7 +56,7 @@ fn explain(error: ConfirmError) -> CommandError {
         ConfirmError::NothingWaits => {
             changed(&error).hint("a change whose deadline has passed was reverted; see `rxlab status`")
         }
-        ConfirmError::Unreadable(file) => ApplyError::from(&file).into(),
+        ConfirmError::Unreadable(file) => (&*file).into(),
         ConfirmError::TooLate(_) => changed(&error),
         ConfirmError::Incomplete(ref id) => changed(&error).hint(format!("`rxlab undo {id}` reverts it")),
         ConfirmError::Overdue { ref id, .. } => changed(&error)

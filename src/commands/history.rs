@@ -58,7 +58,7 @@ fn row(store: &Store, entry: Entry, now_ns: u64, boot_id: &str) -> TransactionRo
         begin.map_or_else(Default::default, |begin| (begin.started.clone(), begin.what.clone()));
     let is_present = begin.is_some_and(|begin| !begin.is_of_other_boot(boot_id));
     let standing = match &history {
-        Err(why) => Standing::Unreadable(why.clone()),
+        Err(why) => Standing::Unreadable(why.to_string()),
         // The next change archives transactions of an earlier boot.
         Ok(history) if is_open && is_present && !history.is_closed() => {
             let state = apply::state(history, now_ns);

@@ -114,7 +114,7 @@ pub(super) fn kept(global: &Global, machine: &Machine) -> Result<Plan> {
     let open = place::store(global).open(&root.to_string_lossy(), &machine.model.identity.boot_id)?;
     // It may have set the same values since.
     if let Some(file) = open.unreadable.first() {
-        return Err(apply::ApplyError::from(file).into());
+        return Err(file.into());
     }
     let (plan, left_out) = apply::kept(&open.transactions, &machine.host, &machine.model);
     for (what, why) in left_out {

@@ -155,7 +155,7 @@ pub(super) fn nothing_waits(open: &Open) -> Result {
         return Err(ApplyError::Pending { id: id.clone() }.into());
     }
     match open.unreadable.iter().find(|file| file.may_wait()) {
-        Some(file) => Err(ApplyError::from(file).into()),
+        Some(file) => Err(file.into()),
         None => Ok(()),
     }
 }
@@ -204,10 +204,11 @@ impl From<ApplyError> for CommandError {
                 Some(format!("`rxlab confirm {id}` keeps it, `rxlab undo {id}` reverts it"))
             }
             ApplyError::OtherJournal { ref state, ref id } => {
-                let state = state.display();
+                let state = sh::word(&state.to_string_lossy());
                 Some(format!("run `rxlab --state-dir {state} undo {id}` first, or use that journal"))
             }
-            ApplyError::Unreadable { ref remedy, .. } => Some(remedy.clone()),
+            ApplyError::Unreadable { ref file, .. } => Some(file.remedy()),
+            ApplyError::Hidden { .. } => Some("try again".to_owned()),
             ApplyError::View(OtherView::Namespace(_)) => Some(machine::privilege("a sysfs of its own")),
             ApplyError::OtherHost { .. } | ApplyError::OtherDevice { .. } => {
                 Some("make a plan on this machine: `rxlab plan`".to_owned())
@@ -215,6 +216,12 @@ impl From<ApplyError> for CommandError {
             _ => None,
         };
         CommandError::new(error.kind(), error).hint_all(hint)
+    }
+}
+
+impl From<&Unreadable> for CommandError {
+    fn from(file: &Unreadable) -> Self {
+        CommandError::new(Kind::Changed, file).hint(file.remedy())
     }
 }
 
@@ -236,12 +243,8 @@ pub(super) fn warn_of_others(global: &Global) {
 /// Reports on standard error what cannot be read: it is neither shown nor reverted.
 pub(super) fn warn(unreadable: &[Unreadable]) {
     for file in unreadable {
-        let Unreadable { id, path, why, readable } = file;
-        let how = if readable.is_some() { "cannot be read completely" } else { "cannot be read" };
-        let path = path.display().to_string();
-        let path = clean(&path);
         // If even standard error is closed, nothing can be reported.
-        let _ = writeln!(output::stderr(), "rxlab: transaction {id} {how}: {why} ({path})");
+        let _ = writeln!(output::stderr(), "rxlab: {}", clean(&file.to_string()));
         let _ = writeln!(output::stderr(), "  hint: {}", file.remedy());
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Global, leftovers, machine, output, place, undo};
 use crate::error::{CommandError, Kind, Result};
-use rxlab_change::apply::{ApplyError, Reapplied, Reapply, Transaction, in_words, preview_reapply};
+use rxlab_change::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
 use rxlab_change::journal::{History, Open, Store};
 use rxlab_faces::report::text::{clean, paragraph};
 use rxlab_path::model::Model;
@@ -42,6 +42,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     if !args.dry_run {
         leftovers::clear(global)?;
     }
+    place::warn_of_others(global);
     let store = place::store(global);
     let mut done = Vec::new();
     let mut ended = Ok(());
@@ -100,7 +101,7 @@ fn chosen(store: &Store, args: &Args, open: &Open) -> Result<Vec<String>> {
         return Ok(vec![id]);
     }
     match open.unreadable.iter().find(|file| file.id == id) {
-        Some(file) => Err(ApplyError::from(file).into()),
+        Some(file) => Err(file.into()),
         None => Err(undo::of_another_root(&id)),
     }
 }
@@ -118,7 +119,7 @@ fn of_one(
     })?;
     // It may have set the same values since.
     if let Some(file) = open.unreadable.iter().find(|file| file.is_after(id)) {
-        return Err(ApplyError::from(file).into());
+        return Err(file.into());
     }
     let history = &open.transactions[at].1;
     let Some(begin) = history.begin() else { return Ok(None) };

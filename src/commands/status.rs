@@ -11,7 +11,7 @@ use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_base::units::{parse_duration, rfc3339};
 use rxlab_change::apply::{self, TransactionStatus};
-use rxlab_change::journal::{History, Open, Unreadable};
+use rxlab_change::journal::{History, Open, Unread, Unreadable};
 use rxlab_faces::report::printed::StatusReport;
 use rxlab_faces::report::status;
 use rxlab_path::model::Model;
@@ -138,7 +138,7 @@ pub(super) fn of_machine(global: &Global) -> Result<Standing> {
             Err(error) => unreadable.push(Unreadable {
                 id: id.clone(),
                 path: store.path(id),
-                why: error.message,
+                why: Unread::Other(error.message),
                 readable: None,
             }),
         }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use rxlab_change::apply::{
-    self, ApplyError, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting,
-    Which,
+    self, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which,
 };
 use rxlab_change::journal::{BackCommand, History, JournalError, LockError, Outcome, Store, Unreadable};
 use rxlab_faces::report::printed::UndoReport;
@@ -120,7 +119,7 @@ impl From<UndoError> for CommandError {
         let hint = match error {
             UndoError::Journal(error) => return error.into(),
             UndoError::OtherRoot(_) => None,
-            UndoError::Unreadable(file) => return ApplyError::from(&file).into(),
+            UndoError::Unreadable(file) => return (&*file).into(),
             UndoError::Lost { ref id, .. } => {
                 Some(format!("if it is gone for good, `rxlab undo --forget {id}` gives its values up"))
             }

@@ -244,8 +244,9 @@ fn nothing_begins_beside_a_damaged_change_that_waits() {
     let tree = Tree::new();
     tree.rxlab(&[&RPS[..], &["--confirm", "60s"]].concat()).exits(0);
     damage(&tree, "\"before\":\"off\"", "\"before\":\"1\"");
-    tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 1"]).says(4, "cannot be read: line 2 is damaged");
-    tree.rxlab(&["confirm"]).says(4, "cannot be read: line 2 is damaged");
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 1"])
+        .says(4, "cannot be read completely: line 2 is damaged");
+    tree.rxlab(&["confirm"]).says(4, "cannot be read completely: line 2 is damaged");
     damage(&tree, "\"before\":\"1\"", "\"before\":\"off\"");
     tree.rxlab(&["confirm"]).exits(0);
     tree.rxlab(&["undo"]).exits(0);

@@ -19,6 +19,7 @@ mod registry;
 mod reserve;
 mod storage;
 mod store;
+mod unreadable;
 
 pub use command::{BackCommand, PendingCommand};
 pub use disk::Disk;
@@ -34,4 +35,5 @@ pub use record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Part, Recor
 pub(crate) use recover::Effect;
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
-pub use store::{Archived, Entry, JournalError, Open, Store, Unreadable};
+pub use store::{Archived, Entry, JournalError, Open, Store};
+pub use unreadable::{Unread, Unreadable};

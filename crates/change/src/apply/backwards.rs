@@ -36,8 +36,8 @@ pub enum UndoError {
     #[error("transaction {0} belongs to another root")]
     OtherRoot(String),
     /// The one asked for, begun by a later version; or a newer one, which may have changed the same values.
-    #[error("transaction {} cannot be read: {}", .0.id, .0.why)]
-    Unreadable(Unreadable),
+    #[error(transparent)]
+    Unreadable(Box<Unreadable>),
     #[error("transaction {newer} changed the same values after {id}")]
     Covered {
         /// The transaction asked for.
@@ -91,7 +91,7 @@ pub fn undo(
         }
         newer.unreadable.retain(|file| file.is_after(id) && !known.contains(&file.id));
         if let Some(file) = newer.unreadable.pop() {
-            return Err(UndoError::Unreadable(file));
+            return Err(UndoError::Unreadable(Box::new(file)));
         }
         undo_searching(transaction, own, options, &search)
     });
@@ -153,7 +153,7 @@ fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoErr
         // Damage of the transaction asked for is an error of its own.
         store.load(&id)?;
         return match unreadable.into_iter().find(|file| file.id == id) {
-            Some(file) => Err(UndoError::Unreadable(file)),
+            Some(file) => Err(UndoError::Unreadable(Box::new(file))),
             None => Err(UndoError::OtherRoot(id)),
         };
     };

@@ -68,6 +68,8 @@ pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
     let mut guard = Command::new(std::env::current_exe()?)
         .args(arguments)
         .current_dir("/")
+        // Without memory for the trace of a panic the process would wait for the lock of the printing itself, with ours held.
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -130,6 +132,9 @@ pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watc
 fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     let mut known = history.clone();
     let lapse = loop {
+        // Before the journal is read: one that ends in between has set everything.
+        let applier = known.begin().and_then(|begin| begin.applier);
+        let may_live = applier.is_none_or(|applier| post.is_alive(applier));
         let is_fresh = match store.load(id) {
             Ok(Some(history)) if history.continues(&known) => {
                 known = history;
@@ -141,8 +146,7 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
         };
         let Some(deadline) = known.pending_deadline() else { return };
         // The last known state says nothing about the applying process.
-        let may_live = |applier: Option<_>| !is_fresh || applier.is_none_or(|applier| post.is_alive(applier));
-        if let Some(lapse) = lapse(&known, post.now(), may_live) {
+        if let Some(lapse) = lapse(&known, post.now(), |_| !is_fresh || may_live) {
             break lapse;
         }
         if post.is_told_to_end() {
@@ -163,7 +167,7 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
         }
         match attempt {
             Attempt::Over => return,
-            Attempt::Absent if store.is_missing(id) => {}
+            Attempt::Absent if store.may_be_missing(id) => {}
             Attempt::Absent if now.saturating_sub(seen) >= nanoseconds(ABSENT) => return,
             Attempt::Absent => {
                 post.sleep(pause);
@@ -318,8 +322,8 @@ pub enum ConfirmError {
     #[error("no change is waiting for confirmation")]
     NothingWaits,
     /// A file that may be the one that waits.
-    #[error("transaction {} cannot be read: {}", .0.id, .0.why)]
-    Unreadable(Unreadable),
+    #[error(transparent)]
+    Unreadable(Box<Unreadable>),
     /// Its deadline passed while we waited for the lock.
     #[error("transaction {0} is no longer waiting for confirmation")]
     TooLate(String),
@@ -363,7 +367,7 @@ pub fn confirm_in_time(
     }
     let Some((id, _)) = waiting.pop() else {
         return Err(match unreadable.into_iter().find(Unreadable::may_wait) {
-            Some(file) => ConfirmError::Unreadable(file),
+            Some(file) => ConfirmError::Unreadable(Box::new(file)),
             None => ConfirmError::NothingWaits,
         });
     };
@@ -391,8 +395,9 @@ mod tests {
     use std::time::Duration;
 
     use super::{Watchpost, hold_deadline, nanoseconds};
-    use crate::apply::testbed::{begin, setting};
-    use crate::journal::{Lock, Store};
+    use crate::apply::testbed::{RPS, begin, resume, setting};
+    use crate::apply::{BeginInfo, Transaction};
+    use crate::journal::{Lapse, Lock, Store};
     use crate::knob::testbed::model;
     use rustix::io::Errno;
     use rxlab_sys::{Host, OpenError, ProcessId, RecordedHost};
@@ -438,12 +443,66 @@ mod tests {
         }
     }
 
+    /// The applier sets everything and ends while the guard looks at it.
+    struct Finishing<'a> {
+        store: &'a Store,
+        id: &'a str,
+        now: Cell<u64>,
+    }
+
+    impl Watchpost for Finishing<'_> {
+        fn now(&self) -> u64 {
+            self.now.get()
+        }
+
+        fn sleep(&self, pause: Duration) {
+            self.now.set(self.now.get() + nanoseconds(pause));
+        }
+
+        fn is_told_to_end(&self) -> bool {
+            false
+        }
+
+        fn is_alive(&self, _: ProcessId) -> bool {
+            let is_complete =
+                |store: &Store| store.load(self.id).expect("readable").is_some_and(|h| h.is_complete());
+            if !is_complete(self.store) {
+                resume(self.store, self.id).keep().expect("kept");
+            }
+            false
+        }
+
+        fn kill_holder(&self, _: &Path, _: ProcessId) {}
+
+        fn open(&self) -> Result<Box<dyn Host>, OpenError> {
+            Ok(Box::new(RecordedHost::new().with(RPS, "10\n")))
+        }
+    }
+
+    /// The guard had read the journal before, reverted the change at once and said that its process was killed.
+    #[test]
+    fn a_change_that_is_complete_once_its_process_has_ended_waits_for_its_deadline() {
+        let (_state, store) = Store::scratch();
+        let host = RecordedHost::new().with(RPS, "3\n");
+        let applier = Some(ProcessId { pid: 7, start: 9, numbering: None });
+        let identity = model().identity;
+        let info = BeginInfo { applier, confirm: Some(Duration::from_secs(60)), ..BeginInfo::new(&identity) };
+        let mut transaction = Transaction::begin_at(&store, info, 0).expect("begun");
+        transaction.set(&host, &mut model(), &setting("rps eth0/rx-0 = 4")).expect("set");
+        let id = transaction.id().to_owned();
+        drop(transaction);
+        let history = store.load(&id).expect("readable").expect("open");
+        hold_deadline(&store, &id, &history, &Finishing { store: &store, id: &id, now: Cell::new(0) });
+        let lapses: Vec<Lapse> = store.take_notices().into_iter().map(|notice| notice.lapse).collect();
+        assert_eq!(lapses, [Lapse::NotConfirmed]);
+    }
+
     /// A guard that tried again took it for one that was in its way, and killed it.
     #[test]
     fn a_command_that_begins_after_the_change_was_given_up_is_not_killed() {
         let (_state, store) = Store::scratch();
         let mut transaction = begin(&store, Some(Duration::from_secs(60)));
-        let host = RecordedHost::new().with(crate::apply::testbed::RPS, "3\n");
+        let host = RecordedHost::new().with(RPS, "3\n");
         transaction.set(&host, &mut model(), &setting("rps eth0/rx-0 = 4")).expect("set");
         let id = transaction.id().to_owned();
         drop(transaction);

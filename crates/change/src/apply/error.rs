@@ -97,17 +97,16 @@ pub enum ApplyError {
     /// Another program interfered between the journal entry and the write.
     #[error("{subject} changed in the meantime: {why}")]
     ChangedMeanwhile { subject: String, why: String },
-    /// An unreadable transaction has changed the same target: its original value is unknown.
-    #[error("{}transaction {id} cannot be read: {why}", subject.as_ref().map_or(String::new(), |s| format!("{s}: ")))]
+    /// An unreadable transaction may have changed the same target: its original value is unknown.
+    #[error("{}{file}", subject.as_ref().map_or(String::new(), |subject| format!("{subject}: ")))]
     Unreadable {
         /// Knob and target, if they are what it changed.
         subject: Option<String>,
-        id: String,
-        /// Reason why it cannot be read.
-        why: String,
-        /// What to do about it.
-        remedy: String,
+        file: Box<Unreadable>,
     },
+    /// A transaction that was not seen before this one began. Nothing was written.
+    #[error("transaction {id} was unreadable for a moment")]
+    Hidden { id: String },
     /// Transactions are open in another journal of this machine: undo of one would take the values of the
     /// other for foreign ones.
     #[error("transaction {id} is open in another journal, {}", state.display())]
@@ -144,13 +143,6 @@ fn similar_knobs(name: &str) -> String {
     }
 }
 
-impl From<&Unreadable> for ApplyError {
-    fn from(file: &Unreadable) -> Self {
-        let why = format!("{} ({})", file.why, file.path.display());
-        ApplyError::Unreadable { subject: None, id: file.id.clone(), why, remedy: file.remedy() }
-    }
-}
-
 impl ApplyError {
     pub(super) fn another_interface(knob: &str, target: &Target) -> Self {
         let what = if target.nic().is_some() { "interface" } else { "control group" };
@@ -173,6 +165,7 @@ impl ApplyError {
             | ApplyError::OtherTarget { .. }
             | ApplyError::ChangedMeanwhile { .. }
             | ApplyError::Unreadable { .. }
+            | ApplyError::Hidden { .. }
             | ApplyError::OtherJournal { .. } => Kind::Changed,
             ApplyError::View(_) => Kind::Denied,
             ApplyError::Knob(error) => error.kind(),

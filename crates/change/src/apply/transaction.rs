@@ -124,7 +124,7 @@ impl Transaction {
         }
         // Its deadline and values may be readable next time.
         if let Some(file) = unreadable.iter().find(|file| file.may_wait()) {
-            return Err(file.into());
+            return Err(ApplyError::Unreadable { subject: None, file: Box::new(file.clone()) });
         }
         for (state, other) in store.others()? {
             let Open { transactions, unreadable } = other.open(&root, &info.identity.boot_id)?;
@@ -163,7 +163,6 @@ impl Transaction {
             let ids = transactions.into_iter().map(|(id, _)| id).filter(|id| !seen.contains(id));
             ids.chain(files.into_iter().filter(|file| !unreadable.contains(file)).map(|file| file.id)).next()
         });
-        let why = "the journal was unreadable for a moment".to_owned();
         match hidden {
             Ok(None) => Ok(Self {
                 // What it wrote before is its own.
@@ -180,8 +179,7 @@ impl Transaction {
                 if !continues {
                     let _ = journal.close();
                 }
-                let id = hidden?.unwrap_or_default();
-                Err(ApplyError::Unreadable { subject: None, id, why, remedy: "try again".to_owned() })
+                Err(ApplyError::Hidden { id: hidden?.unwrap_or_default() })
             }
         }
     }
@@ -272,8 +270,7 @@ impl Transaction {
             touched.into_iter().any(|t| t.is_of(knob.name(), target, &object))
         }) {
             let subject = Some(format!("{} {target}", setting.knob));
-            let (id, why, remedy) = (file.id.clone(), file.why.clone(), file.remedy());
-            return Err(ApplyError::Unreadable { subject, id, why, remedy });
+            return Err(ApplyError::Unreadable { subject, file: Box::new(file.clone()) });
         }
         let mut displaced = displaced::displaced(host, model, knob, target)?;
         let has_dependents = !knob.discards().is_empty() || !knob.replaces().is_empty();

@@ -13,6 +13,7 @@ use super::notice::Notice;
 use super::record::{Begin, Record};
 use super::recover::{Damage, History};
 use super::storage::{Folder, Lock, LockError, Storage};
+use super::unreadable::{Unread, Unreadable};
 use rxlab_base::atomic::if_there;
 use rxlab_base::error::Kind;
 
@@ -59,7 +60,7 @@ pub enum JournalError {
 
 /// Order of transactions: the counter of an id as a number, for it gets longer after 999999. A file of another name comes
 /// last.
-fn age(id: &str) -> (u64, &str) {
+pub(super) fn age(id: &str) -> (u64, &str) {
     let counter = id.split('-').next().and_then(|counter| counter.parse().ok());
     (counter.unwrap_or(u64::MAX), id)
 }
@@ -101,42 +102,6 @@ pub struct Open {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// The file of a transaction that cannot be read completely.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    pub id: String,
-    pub path: PathBuf,
-    pub why: String,
-    /// The contents of valid lines; `None` if the file is temporarily unreadable.
-    pub readable: Option<History>,
-}
-
-const LATER: &str = "a later version of rxlab wrote to it";
-
-impl Unreadable {
-    /// What to do about it.
-    pub fn remedy(&self) -> String {
-        let forget = format!("`rxlab undo --forget {}`", self.id);
-        match self.readable {
-            Some(_) if self.why == LATER => format!("install that version, or give its values up: {forget}"),
-            Some(_) => format!("restore the values of its `before` fields by hand, then run {forget}"),
-            None => format!("bring back what is missing, or give its values up: {forget}"),
-        }
-    }
-
-    /// True if it began after the transaction `id`: it may have changed the same values since.
-    pub fn is_after(&self, id: &str) -> bool {
-        age(&self.id) > age(id)
-    }
-
-    /// True if it may be waiting for its confirmation: the first line, with the deadline, is unreadable, or has one.
-    pub fn may_wait(&self) -> bool {
-        self.readable
-            .as_ref()
-            .is_none_or(|history| history.begin().is_none() || history.pending_deadline().is_some())
-    }
-}
-
 /// A transaction, open or archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -144,7 +109,7 @@ pub struct Entry {
     /// False if the transaction is archived.
     pub is_open: bool,
     /// History in its file, or the reason why it cannot be read.
-    pub history: Result<History, String>,
+    pub history: Result<History, Unread>,
 }
 
 /// The transactions of one state directory.
@@ -181,8 +146,8 @@ impl Store {
                 let read = self.storage.read(folder, &id).map(|bytes| History::parse(&bytes));
                 let history = match read {
                     Ok(Ok(history)) => Ok(history),
-                    Ok(Err(damage)) => Err(format!("line {} is damaged", damage.line)),
-                    Err(error) => Err(error.to_string()),
+                    Ok(Err(damage)) => Err(Unread::Damaged(damage.line)),
+                    Err(error) => Err(Unread::Other(error.to_string())),
                 };
                 all.push(Entry { id, is_open, history });
             }
@@ -250,9 +215,9 @@ impl Store {
         self.storage.missing().map_err(JournalError::Registry)
     }
 
-    /// True if the transaction is open and its file is not there.
-    pub fn is_missing(&self, id: &str) -> bool {
-        self.missing().is_ok_and(|missing| missing.iter().any(|(missing, _)| missing == id))
+    /// True if the transaction may be open without its file: nothing says that it has ended.
+    pub fn may_be_missing(&self, id: &str) -> bool {
+        self.missing().map_or(true, |missing| missing.iter().any(|(missing, _)| missing == id))
     }
 
     /// True if nothing is open here, and no open transaction of the machine is missing.
@@ -294,7 +259,7 @@ impl Store {
             let path = self.storage.path(Folder::Open, &id);
             let (readable, why) = match self.parse(&id) {
                 Ok(None) if self.is_archived(&id) => continue,
-                Ok(None) => (None, "it is listed but missing".to_owned()),
+                Ok(None) => (None, Unread::Other("it is listed but missing".to_owned())),
                 Ok(Some(Ok(history))) if history.is_closed() || !history.begin().is_some_and(is_ours) => {
                     continue;
                 }
@@ -306,14 +271,14 @@ impl Store {
                     if is_understood {
                         continue;
                     }
-                    (Some(history), LATER.to_owned())
+                    (Some(history), Unread::LaterVersion)
                 }
                 Ok(Some(Err(damage))) if self.is_lost(&id, &damage) => continue,
                 Ok(Some(Err(damage))) if damage.readable.begin().is_none_or(is_ours) => {
-                    (Some(damage.readable), format!("line {} is damaged", damage.line))
+                    (Some(damage.readable), Unread::Damaged(damage.line))
                 }
                 Ok(Some(Err(_))) => continue,
-                Err(JournalError::Io { error, .. }) => (None, error.to_string()),
+                Err(JournalError::Io { error, .. }) => (None, Unread::Other(error.to_string())),
                 Err(error) => return Err(error),
             };
             open.unreadable.push(Unreadable { id, path, why, readable });
@@ -321,7 +286,7 @@ impl Store {
         open.unreadable.extend(self.missing()?.into_iter().map(|(id, path)| Unreadable {
             id,
             path,
-            why: "its journal is missing".to_owned(),
+            why: Unread::Missing,
             readable: None,
         }));
         Ok(open)
@@ -463,10 +428,12 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
 
     use super::{Archived, Begin, Record, Store};
-    use crate::journal::{Disk, Intent, Storage};
+    use crate::journal::{Disk, Intent, Storage, Unread};
 
     /// A damaged file of a past boot once blocked every command until it was
     /// moved away by hand.
@@ -477,7 +444,7 @@ mod tests {
         let disk = Disk::new(state.path());
         disk.append(&id, b"what is this\nand this\n").expect("appended");
         let open = store.open("/", "a").expect("listed");
-        assert_eq!((open.transactions, open.unreadable[0].why.as_str()), (vec![], "line 2 is damaged"));
+        assert_eq!((open.transactions, &open.unreadable[0].why), (vec![], &Unread::Damaged(2)));
         assert_eq!(store.open_of("/", "b").expect("not of this boot"), []);
         assert_eq!(store.open_of("/other", "a").expect("not of this root"), []);
         assert_eq!(sweep(&store, "a"), []);
@@ -541,6 +508,26 @@ mod tests {
         let lock = store.lock(Duration::ZERO).expect("free");
         let begin = Begin { boot_id: boot_id.into(), ..Begin::sample() };
         store.begin(lock, begin).expect("begun").id().to_owned()
+    }
+
+    /// The file is out of sight, and so is the list that tells whether the transaction is open. The guard once took it for ended.
+    #[test]
+    fn an_unreadable_list_ends_no_transaction() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let (state, run) = (folder.path().join("state"), folder.path().join("run"));
+        let store = Store::new(Disk::of_this_machine(&state, &run));
+        let id = begin(&store, "a");
+        rustix::fs::rename(&state, folder.path().join("away")).expect("renamed");
+        let allow = |mode| {
+            std::fs::set_permissions(run.join("journals"), Permissions::from_mode(mode)).expect("allowed");
+        };
+        assert!(store.may_be_missing(&id) && !store.may_be_missing("other"));
+        allow(0o666);
+        assert!(store.may_be_missing(&id) && store.may_be_missing("other"));
+        allow(0o600);
+        let lock = store.lock(Duration::ZERO).expect("free");
+        store.forget(&lock, &id).expect("given up");
+        assert!(!store.may_be_missing(&id));
     }
 
     /// An unreadable boot id once assigned every open transaction to another boot, never to be undone.

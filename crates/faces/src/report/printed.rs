@@ -64,7 +64,7 @@ impl StatusReport {
         let unreadable = unreadable.iter().map(|found| UnreadableFile {
             id: found.id.clone(),
             file: found.path.display().to_string(),
-            why: found.why.clone(),
+            why: found.why.to_string(),
         });
         let checkpoints =
             checkpoints.into_iter().map(|(trial, scheduled)| OpenCheckpoint { trial, scheduled });
