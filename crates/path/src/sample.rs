@@ -50,7 +50,7 @@ pub use nics::pci_function;
 pub use nics::{Napi, NapiSettings, RawNic, RxQueue, TxQueue};
 pub use power::{DEEP_US, IdleState};
 pub use processes::control_group;
-pub use processes::is_napi_thread;
+pub use processes::{is_napi_thread, may_be_of_root};
 pub use scope::Scope;
 pub use settings::{Clocksource, Settings};
 pub use socket_queues::{HeldRates, LosingSocket, SocketRates, losing_sockets};

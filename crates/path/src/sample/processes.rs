@@ -55,10 +55,21 @@ fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
     })
 }
 
-/// irqbalance, if it runs: the one with the lowest number. Its absence is known only if all processes are
+/// False for a process of an ordinary user, who may give it any name: it cannot change the machine.
+pub fn may_be_of_root(host: &dyn Host, pid: u32) -> bool {
+    let status = host.read_text(&format!("proc/{pid}/status")).unwrap_or_default();
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    // Real, effective, saved, of files.
+    let effective = users.and_then(|users| users.split_whitespace().nth(1));
+    effective.is_none_or(|user| user == "0")
+}
+
+/// irqbalance, if it runs: root's with the lowest number. Its absence is known only if all processes are
 /// visible.
 pub(super) fn irqbalance(host: &dyn Host, seen: &Seen) -> Fact<Option<u32>> {
-    let is_irqbalance = |pid: &u32| seen.command(host, *pid).is_some_and(|name| name == "irqbalance");
+    let is_irqbalance = |pid: &u32| {
+        seen.command(host, *pid).is_some_and(|name| name == "irqbalance") && may_be_of_root(host, *pid)
+    };
     match seen.programs.iter().copied().find(is_irqbalance) {
         Some(pid) => Fact::Known(Some(pid)),
         None => seen.everybody.clone().map(|()| None),
@@ -145,6 +156,11 @@ pub(super) mod tests {
         assert_eq!(ksoftirqd(&host, &seen), Fact::Known([(CpuId(0), 15), (CpuId(11), 23)].into()));
         let host = host.with("proc/700/comm", "irqbalance\n").with("proc/702/comm", "irqbalance\n");
         assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
+        // Any user can give a process this name.
+        let host = host.with("proc/700/status", "Name:\tirqbalance\nUid:\t1000\t1000\t1000\t1000\n");
+        assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(702)));
+        let host = host.with("proc/702/status", "Name:\tirqbalance\nUid:\t0\t0\t0\t0\n");
+        assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(702)));
     }
 
     #[test]

@@ -107,9 +107,13 @@ impl Case {
         self
     }
 
-    pub(super) fn process(mut self, pid: u32, comm: &str, cmdline: &str) -> Self {
-        self.files.push((format!("proc/{pid}/comm"), format!("{comm}\n")));
-        self.files.push((format!("proc/{pid}/cmdline"), cmdline.to_owned()));
+    pub(super) fn process(self, pid: u32, comm: &str, cmdline: &str) -> Self {
+        let with_comm = self.file(&format!("proc/{pid}/comm"), &format!("{comm}\n"));
+        with_comm.file(&format!("proc/{pid}/cmdline"), cmdline)
+    }
+
+    pub(super) fn file(mut self, path: &str, content: &str) -> Self {
+        self.files.push((path.to_owned(), content.to_owned()));
         self
     }
 

@@ -5,6 +5,7 @@ use crate::knob::{self, ALL};
 use rxlab_base::parse::thread_name;
 use rxlab_base::units::IrqId;
 use rxlab_path::model::{Fact, NicKind};
+use rxlab_path::sample::may_be_of_root;
 use rxlab_setting::interrupts;
 
 /// All suspects, those that affect most values first.
@@ -111,10 +112,13 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
 }
 
 /// A later transaction wrote a value that replaces this one, such as that of the whole interface, or removed its queue.
-/// Values that a write only resets are set again after it.
+/// Values that a write only resets are set again after it. A value that is not the one written came afterwards.
 fn later_transaction(scene: &Scene<'_>) -> Option<Suspect> {
     let (id, write) = scene.later?;
     let replaces = knob::find(&write.knob)?.replaces().contains(&scene.knob.name());
+    if replaces && scene.live.is_some_and(|live| !scene.knob.same(&write.wanted, live)) {
+        return None;
+    }
     let target = scene.nic().map_or_else(|| write.target.clone(), |nic| write.target.of_nic(&nic.name));
     let evidence = vec![format!("{id} set {} {target} = {}", write.knob, write.wanted)];
     Suspect::from_evidence(Culprit::LaterTransaction, replaces || scene.live.is_none(), evidence)
@@ -167,6 +171,9 @@ fn another_rxlab(scene: &Scene<'_>) -> Option<Suspect> {
         let line = scene.host.read_text(&format!("proc/{pid}/cmdline")).ok()?;
         let words: Vec<&str> = line.split('\0').collect();
         let verb = words.iter().find(|word| VERBS.contains(word))?;
+        if !may_be_of_root(scene.host, pid.parse().ok()?) {
+            return None;
+        }
         // The transaction's own guard reverts the value, but no sooner than due.
         (!words.contains(&scene.id)).then(|| format!("`rxlab {verb}` is running (pid {pid})"))
     });
@@ -290,7 +297,9 @@ mod tests {
     fn a_write_of_a_later_transaction() {
         let case = Case::new("queue_defer_hard_irqs eth0/rx-1 = 5").later("napi_defer_hard_irqs eth0 = 3");
         let words = "a later transaction: 000002-abcd set napi_defer_hard_irqs eth0 = 3";
-        expect(&case.live("3"), &format!("probably {words}"));
+        expect(&case.clone().live("3"), &format!("probably {words}"));
+        // Set by others afterwards.
+        expect(&case.live("9"), UNKNOWN);
         // Masks are set again after the queues are created.
         let case = Case::new("rps eth0/rx-1 = 5").later("channels eth0 = combined 1");
         let words = "a later transaction: 000002-abcd set channels eth0 = combined 1";
@@ -308,6 +317,8 @@ mod tests {
             .process(9, "rxlab", "rxlab\0snapshot\0")
             .process(10, "rxlab", &own_guard)
             .process(11, "sh", "sh\0-c\0rxlab apply\0")
+            .process(12, "rxlab", "rxlab\0apply\0")
+            .file("proc/12/status", "Name:\trxlab\nUid:\t1000\t1000\t1000\t1000\n")
             .itself(7);
         expect(&case, "possibly another rxlab process: `rxlab trial` is running (pid 8)");
     }
