@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use super::{EthtoolGet, Host, HostError, Operation, Query};
+use super::{DirectoryId, EthtoolGet, Host, HostError, Operation, Query};
 use rxlab_base::parse::ethtool::{QueueDelay, features, queue_coalesce, rss, rules};
 use rxlab_base::parse::{self, Scheduling, WireError};
 use rxlab_base::units::{CpuMask, IrqId, NicName};
@@ -64,6 +64,8 @@ pub enum Action {
         command: String,
         /// Its working directory; `None`: that of this program.
         directory: Option<String>,
+        /// Identity of that directory; with another one nothing is run. `None` if not known.
+        directory_id: Option<DirectoryId>,
         /// True: Ctrl-C on the terminal also reaches the command. False: it has its own process group.
         interruptible: bool,
     },

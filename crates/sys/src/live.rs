@@ -332,8 +332,8 @@ impl Host for LiveHost {
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {
-        if let Action::Shell { command, directory, interruptible } = action {
-            return shell::run(command, directory.as_deref(), *interruptible);
+        if let Action::Shell { command, directory, directory_id, interruptible } = action {
+            return shell::run(command, (directory.as_deref(), *directory_id), *interruptible);
         }
         self.proven(Operation::Act, &action.path())?;
         match &self.kernel {

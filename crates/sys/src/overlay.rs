@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_shell_command_is_not_run() {
         let command = "touch /tmp/rxlab-overlay-test".to_owned();
-        let action = Action::Shell { command, directory: None, interruptible: false };
+        let action = Action::Shell { command, directory: None, directory_id: None, interruptible: false };
         let below = RecordedHost::new();
         assert!(below.act(&action).is_err(), "a recording has no shell");
         assert_eq!(OverlayHost::new(&below).act(&action), Ok(()));

@@ -2,14 +2,16 @@
 
 #![allow(clippy::disallowed_methods)] // Starts the user's commands.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::io::Errno;
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{Signal, fchdir, getpid, getppid, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
 
 use super::HostError;
 use super::signals::end_by_faults;
@@ -17,13 +19,43 @@ use super::signals::end_by_faults;
 /// Bytes at the end of a command's output in which its last line is looked for.
 const END: u64 = 4096;
 
+/// What tells a directory from another one of its name, which another user may have made since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DirectoryId {
+    pub inode: u64,
+    /// User ID.
+    pub owner: u32,
+}
+
+impl DirectoryId {
+    /// That of an existing directory.
+    pub fn of(path: &str) -> io::Result<Self> {
+        Self::of_open(&open_directory(path)?)
+    }
+
+    fn of_open(directory: &File) -> io::Result<Self> {
+        let about = directory.metadata()?;
+        Ok(Self { inode: about.ino(), owner: about.uid() })
+    }
+}
+
+fn open_directory(path: &str) -> io::Result<File> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
 /// Runs `command`; an error has its end status and the last line of its standard error.
 ///
 /// Waits for the shell, not for its background processes: standard error is a file in memory, so a daemon
-/// may keep it open.
-pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -> Result<(), HostError> {
+/// may keep it open. A directory that is no longer `id` is not entered: what it holds may be another user's.
+pub(super) fn run(
+    command: &str,
+    (directory, id): (Option<&str>, Option<DirectoryId>),
+    interruptible: bool,
+) -> Result<(), HostError> {
     let failed = |said: String| HostError::of_command(command, said);
-    let not_started = |error: std::io::Error| match directory {
+    let not_started = |error: io::Error| match directory {
         Some(directory) => failed(format!("cannot be started in {directory}: {error}")),
         None => failed(format!("cannot be started: {error}")),
     };
@@ -32,8 +64,12 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null());
     shell.stderr(said.try_clone().map_err(not_started)?);
-    if let Some(directory) = directory {
-        shell.current_dir(directory);
+    if let Some(path) = directory {
+        let opened = open_directory(path).map_err(not_started)?;
+        if id.is_some() && id != DirectoryId::of_open(&opened).ok() {
+            return Err(failed(format!("is not run in {path}: that is another directory by now")));
+        }
+        begin_in(&mut shell, opened);
     }
     end_by_faults(&mut shell);
     if interruptible {
@@ -48,6 +84,13 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
     }
     let last = last_line(&said).map_or_else(String::new, |line| format!(": {line}"));
     Err(failed(format!("ended with {status}{last}")))
+}
+
+/// Has a command run in an open directory: its name may lead elsewhere at any moment.
+#[allow(unsafe_code)]
+fn begin_in(command: &mut Command, directory: File) {
+    // SAFETY: between fork and exec only fchdir(2) is called, which takes no lock and no memory.
+    unsafe { command.pre_exec(move || Ok(fchdir(&directory)?)) };
 }
 
 /// Has the process of a command get `signal` when the thread that starts it ends, however it does.
@@ -76,10 +119,33 @@ fn last_line(file: &File) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::run;
+    use super::{DirectoryId, HostError};
+
+    fn run(command: &str, directory: Option<&str>, interruptible: bool) -> Result<(), HostError> {
+        super::run(command, (directory, None), interruptible)
+    }
 
     fn error(command: &str) -> String {
         run(command, None, true).expect_err(command).to_string()
+    }
+
+    /// `undo` once ran, as root, what a user had put where a trial had been started.
+    #[test]
+    fn another_directory_of_that_name_is_not_entered() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("trial");
+        let path = path.to_str().expect("text");
+        std::fs::create_dir(path).expect("created");
+        let then = DirectoryId::of(path).expect("there");
+        let run = |id| super::run("echo x > here", (Some(path), Some(id)), false);
+        assert_eq!(run(then), Ok(()));
+        let other = DirectoryId { owner: then.owner + 1, ..then };
+        let error = run(other).expect_err("of another user").to_string();
+        assert_eq!(error, format!("`echo x > here` is not run in {path}: that is another directory by now"));
+        std::fs::rename(path, folder.path().join("old")).expect("renamed");
+        std::fs::create_dir(path).expect("created");
+        run(then).expect_err("made again");
+        assert!(!std::path::Path::new(path).join("here").exists());
     }
 
     #[test]

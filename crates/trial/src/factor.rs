@@ -282,7 +282,11 @@ mod tests {
     #[test]
     fn what_happens_between_a_flip_and_its_slot_is_the_same_in_both_arms() {
         let rounds = flips(|folder| Arms::Commands {
-            a: BackCommand { back: "true".to_owned(), directory: folder.to_str().map(str::to_owned) },
+            a: BackCommand {
+                back: "true".to_owned(),
+                directory: folder.to_str().map(str::to_owned),
+                ..BackCommand::default()
+            },
             b: "true".to_owned(),
         });
         assert_eq!(rounds, [[(1, 0, true); 2]; 3]);
@@ -308,7 +312,10 @@ mod tests {
             let folder = tempfile::tempdir().expect("a temporary directory");
             let store = Store::new(Disk::new(folder.path().join("state")));
             let directory = folder.path().to_str().map(str::to_owned);
-            let arms = Arms::Commands { a: BackCommand { back: a.to_owned(), directory }, b: b.to_owned() };
+            let arms = Arms::Commands {
+                a: BackCommand { back: a.to_owned(), directory, ..BackCommand::default() },
+                b: b.to_owned(),
+            };
             let host = LiveHost::open(folder.path()).expect("opened");
             let transaction =
                 Transaction::begin(&store, BeginInfo::new(&Identity::default())).expect("begun");

@@ -36,7 +36,7 @@ use rxlab_path::sample::{Inventory, cpu_model};
 use rxlab_probe::SoftirqTime;
 use rxlab_setting::{Prediction, Setting, Target};
 use rxlab_stats::design::Arm;
-use rxlab_sys::{Host, Namespace, ProcessId, lasting_netns};
+use rxlab_sys::{DirectoryId, Host, Namespace, ProcessId, lasting_netns};
 
 /// Remark for kernels without CONFIG_IRQ_TIME_ACCOUNTING, or where that is unknown.
 const TICKS: &str =
@@ -424,7 +424,9 @@ fn factor<Record>(
 ) -> Result<(Factor, Guard), PerformError> {
     let arms = match (&spec.change.a, &spec.change.b) {
         (Some(a), Some(b)) => {
-            Arms::Commands { a: BackCommand { back: a.clone(), directory: directory() }, b: b.clone() }
+            let directory = directory();
+            let directory_id = directory.as_deref().and_then(|path| DirectoryId::of(path).ok());
+            Arms::Commands { a: BackCommand { back: a.clone(), directory, directory_id }, b: b.clone() }
         }
         _ => Arms::Settings(setup.ready.arms.clone()),
     };

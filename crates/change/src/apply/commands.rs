@@ -80,8 +80,8 @@ pub(super) fn take_back(
 }
 
 fn shell(host: &dyn Host, command: &str, back: &BackCommand, interruptible: bool) -> Result<(), HostError> {
-    let (command, directory) = (command.to_owned(), back.directory.clone());
-    host.act(&Action::Shell { command, directory, interruptible })
+    let (command, directory, directory_id) = (command.to_owned(), back.directory.clone(), back.directory_id);
+    host.act(&Action::Shell { command, directory, directory_id, interruptible })
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
         /// Uses the working directory of the scene.
         fn back(&self, text: &str) -> BackCommand {
             let directory = self.folder.path().to_str().expect("text").to_owned();
-            BackCommand { back: text.to_owned(), directory: Some(directory) }
+            BackCommand { back: text.to_owned(), directory: Some(directory), ..BackCommand::default() }
         }
 
         /// Undoes as the next process would.

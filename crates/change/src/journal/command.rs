@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{Outcome, Record};
 use super::recover::History;
+use rxlab_sys::DirectoryId;
 
 /// A shell command that reverts the effect of another one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BackCommand {
     /// The command, as `sh -c` takes it.
@@ -14,6 +15,9 @@ pub struct BackCommand {
     /// Its working directory; without one, that of the program that runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
+    /// Identity of that directory: the command is not run in another one. Earlier versions did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory_id: Option<DirectoryId>,
 }
 
 /// A command whose effect was not reverted yet. It may never have started.
@@ -53,11 +57,11 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use super::BackCommand;
+    use super::{BackCommand, DirectoryId};
     use crate::journal::{History, Outcome, Record};
 
     fn back(text: &str) -> Record {
-        Record::Command(BackCommand { back: text.to_owned(), directory: None })
+        Record::Command(BackCommand { back: text.to_owned(), ..BackCommand::default() })
     }
 
     #[test]
@@ -80,10 +84,14 @@ mod tests {
 
     #[test]
     fn a_line_of_it() {
-        let command = BackCommand { back: "echo \"a\"".into(), directory: Some("/srv".into()) };
+        let command = BackCommand {
+            back: "echo \"a\"".into(),
+            directory: Some("/srv".into()),
+            directory_id: Some(DirectoryId { inode: 7, owner: 0 }),
+        };
         let line = String::from_utf8(Record::Command(command).to_line()).expect("text");
         assert!(line.ends_with(
-            r#" {"record":"command","back":"echo \"a\"","directory":"/srv"}
+            r#" {"record":"command","back":"echo \"a\"","directory":"/srv","directory_id":{"inode":7,"owner":0}}
 "#
         ));
         let line = Record::CommandUndone { outcome: Outcome::Restored }.to_line();

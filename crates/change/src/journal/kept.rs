@@ -123,7 +123,7 @@ mod tests {
         let done = [Record::Complete];
         let confirmed = [Record::Complete, Record::Confirmed];
         let back = Record::Undone { seq: 1, outcome: Outcome::Restored };
-        let command = Record::Command(BackCommand { back: "true".into(), directory: None });
+        let command = Record::Command(BackCommand { back: "true".into(), ..BackCommand::default() });
         let (settings, left_out) = said(&[
             history(None, false, &[("1a", "1"), ("2a", "1")], &done),
             // The same device under another name.

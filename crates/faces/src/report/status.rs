@@ -29,7 +29,7 @@ pub fn text(transaction: &TransactionStatus) -> String {
             out += &paragraph("    ", &in_words(suspects));
         }
     }
-    if let Some(BackCommand { back, directory }) = command {
+    if let Some(BackCommand { back, directory, directory_id: _ }) = command {
         let inside = directory.as_ref().map_or_else(String::new, |directory| format!(" in {directory}"));
         out += &format!("  {}\n", clean(&format!("a shell command ran; `rxlab undo` runs{inside}: {back}")));
     }
@@ -146,7 +146,7 @@ mod tests {
                     evidence: vec![evil()],
                 }],
             }],
-            command: Some(BackCommand { back: evil(), directory: Some(evil()) }),
+            command: Some(BackCommand { back: evil(), directory: Some(evil()), ..BackCommand::default() }),
             ..sample([])
         };
         let text = text(&transaction);

@@ -68,7 +68,11 @@ mod tests {
         };
         let around = Record::Environment(Environment { online: None, devices: vec![then] });
         let back = || "sh /home/alice/back.sh".to_owned();
-        let command = Record::Command(BackCommand { back: back(), directory: Some("/home/alice".into()) });
+        let command = Record::Command(BackCommand {
+            back: back(),
+            directory: Some("/home/alice".into()),
+            ..BackCommand::default()
+        });
         let failed = Record::CommandUndone { outcome: Outcome::Failed { why: back() } };
         let records = [Record::Begin(begin), around, command, failed, Record::Complete];
         let file: Vec<u8> = records.iter().flat_map(Record::to_line).collect();
