@@ -24,6 +24,8 @@ use rxlab_base::private;
 const SUFFIX: &str = ".jsonl";
 /// Name of a guard's file, before the id.
 const GUARD: &str = "guard-";
+/// Directory of the notices.
+const NOTICES: &str = "notices";
 
 /// Longest time that a guard tries to lock its file: the command that started it waits meanwhile.
 const SHOWING: Duration = Duration::from_secs(1);
@@ -44,9 +46,11 @@ impl Disk {
     }
 
     /// Files below `state`, locked in `run`, which is empty after a boot, shared with all other journals of
-    /// this machine.
+    /// this machine. A symbolic link in the path of an existing directory is followed now: a guard keeps its journal if
+    /// the link leads elsewhere later.
     pub fn of_this_machine(state: impl Into<PathBuf>, run: impl Into<PathBuf>) -> Self {
-        Self { state: state.into(), run: Some(run.into()) }
+        let state = state.into();
+        Self { state: state.canonicalize().unwrap_or(state), run: Some(run.into()) }
     }
 
     fn folder(&self, folder: Folder) -> PathBuf {
@@ -57,7 +61,7 @@ impl Disk {
     }
 
     fn notices(&self) -> PathBuf {
-        self.state.join("journal/notices")
+        self.state.join("journal").join(NOTICES)
     }
 
     /// Directory of what lasts only until the next boot.
@@ -362,14 +366,24 @@ impl Storage for Disk {
         .transpose()
     }
 
+    // Next to the lock, where the disk of the journal takes none.
     fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
-        claim_directory(&self.notices())?;
-        atomic::replace(&self.notices().join(id), text, Some(private::FILE))
+        let leave = |directory: &Path| {
+            claim_directory(directory)?;
+            atomic::replace(&directory.join(id), text, Some(private::FILE))
+        };
+        leave(&self.notices()).or_else(|error| match &self.run {
+            Some(run) => leave(&run.join(NOTICES)),
+            None => Err(error),
+        })
     }
 
     fn take_notices(&self) -> io::Result<Vec<Vec<u8>>> {
-        let mut paths = paths(&self.notices())?;
-        paths.sort();
+        let mut paths = paths(&self.notices()).unwrap_or_default();
+        if let Some(run) = &self.run {
+            paths.extend(self::paths(&run.join(NOTICES))?);
+        }
+        paths.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
         // The process that removes a file has taken it.
         let take =
             |path: &PathBuf| private::read(path).and_then(|text| std::fs::remove_file(path).map(|()| text));
@@ -492,6 +506,19 @@ mod tests {
     }
 
     #[test]
+    fn a_notice_is_left_although_the_disk_is_full() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let [state, run] = ["state", "run"].map(|name| folder.path().join(name));
+        let disk = Disk::of_this_machine(&state, &run);
+        let _lock = disk.lock().expect("free");
+        disk.create("1").expect("new");
+        std::fs::write(state.join("journal/notices"), "no directory").expect("written");
+        disk.leave_notice("1", b"first").expect("left");
+        assert_eq!(disk.take_notices().expect("taken"), [b"first"]);
+        assert_eq!(disk.take_notices().expect("taken"), [b""; 0]);
+    }
+
+    #[test]
     fn a_notice_is_taken_once() {
         let state = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::new(state.path());
@@ -521,6 +548,24 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         path.metadata().expect("there").mode() & 0o7777
+    }
+
+    /// The guard of a change once ended without its journal.
+    #[test]
+    fn a_link_that_leads_elsewhere_keeps_the_journal() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let [one, two, link, run] = ["one", "two", "link", "run"].map(|name| folder.path().join(name));
+        for directory in [&one, &two] {
+            std::fs::create_dir(directory).expect("created");
+        }
+        std::os::unix::fs::symlink(&one, &link).expect("linked");
+        let disk = Disk::of_this_machine(&link, &run);
+        let _lock = disk.lock().expect("free");
+        disk.create("1").expect("new");
+        std::fs::remove_file(&link).expect("removed");
+        std::os::unix::fs::symlink(&two, &link).expect("linked");
+        disk.append("1", b"x").expect("its journal");
+        assert_eq!(disk.read(Folder::Open, "1").expect("read"), b"x");
     }
 
     /// Any user could once hold the lock: flock(2) needs no more than to open the file.
