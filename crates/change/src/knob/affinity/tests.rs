@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::{Affinity, Knob, has_napi_thread, is_in_group};
 use crate::journal::GroupId;
 use crate::knob::KnobError;
@@ -48,6 +50,26 @@ impl Host for OldHost {
         let online: CpuMask = "0-6".parse().expect("a list");
         self.0.act(&Action::ThreadCpus { pid: *pid, tid: *tid, cpus: cpus.intersection(&online) })
     }
+}
+
+/// Thread 813 is listed once: it starts 815, which has its CPUs, and ends.
+struct Chain(RecordedHost, AtomicBool);
+
+impl Host for Chain {
+    rxlab_sys::pass_on!([0] read, write, link, query, act, now_ns);
+
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        let successor = if self.1.swap(true, Ordering::SeqCst) { "815" } else { "813" };
+        if path == "proc/812/task" { Ok(vec!["812".into(), successor.into()]) } else { self.0.list(path) }
+    }
+}
+
+/// Undo said that every thread was back while one still had CPUs of ours.
+#[test]
+fn a_thread_started_by_one_that_ended_meanwhile_is_read() {
+    let host = RecordedHost::new().with("proc/812/task/812/status", status("0-15"));
+    let host = Chain(host.with("proc/812/task/815/status", status("2")), AtomicBool::new(false));
+    assert_eq!(read(&host, "pid:812").as_deref(), Ok("all@812;2@815"));
 }
 
 /// A machine seen from a PID namespace, where `tasks` has only threads that are in it.

@@ -17,17 +17,27 @@ use rxlab_sys::{Action, Cause, unless_ended};
 /// CPUs that sched_setaffinity(2) can be given (rustix's `CpuSet`).
 const NAMEABLE: u32 = 1024;
 
-/// Passes over threads that were started while the others were moved. Each was started by a thread that had
+/// Passes over threads that were started while the others were read or moved. Each was started by a thread that had
 /// not been moved yet, so every pass finds fewer.
 const ROUNDS: u32 = 10;
 
-/// CPUs that each thread may run on, the main thread first. Threads that end in the meantime are left out.
+/// CPUs that each thread may run on, the main thread first. Threads that end in the meantime are left out, and those that
+/// they have started are read: they have their CPUs.
 pub(super) fn read(site: Site<'_>, pid: u32) -> Result<Lists> {
+    let mut seen = BTreeSet::new();
     let mut threads = Vec::new();
-    for tid in tids(site, pid)? {
-        // First: a thread that takes over the number afterwards is another one to undo, whose list is not set.
-        let start = start(site, pid, tid);
-        threads.extend(cpus(site, pid, tid)?.map(|list| (Thread { tid, start }, list)));
+    for _ in 0..ROUNDS {
+        let now = tids(site, pid)?;
+        threads.retain(|(thread, _): &(Thread, String)| now.contains(&thread.tid));
+        let new: Vec<u32> = now.into_iter().filter(|tid| seen.insert(*tid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        for tid in new {
+            // First: a thread that takes over the number afterwards is another one to undo, whose list is not set.
+            let start = start(site, pid, tid);
+            threads.extend(cpus(site, pid, tid)?.map(|list| (Thread { tid, start }, list)));
+        }
     }
     if threads.is_empty() { Err(gone(site)) } else { Ok(Lists::from_threads(&threads)) }
 }
