@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use rxlab_base::parse::TICK_NS;
 use rxlab_base::units::{CpuMask, NicName};
-use rxlab_change::apply::{UndoOptions, Which, confirm, reach, status, undo};
+use rxlab_change::apply::{UndoOptions, Which, confirm, kept, reach, status, undo};
 use rxlab_change::journal::{History, Notice, Outcome, Record, Store, Touched, UndoOutcome};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Identity, Inventory, Scope};
+use rxlab_setting::{Plan, Setting};
 
 use super::actors::{Ended, ROOT};
 use super::disk::{Place, SimDisk};
@@ -15,7 +16,7 @@ use super::host::SimHost;
 use super::kernel::By;
 use super::processes::allows;
 use super::schedule::{Home, NicValue, QueueValue, Slot};
-use super::{State, World, kernel};
+use super::{Mutation, State, World, kernel};
 
 /// Justification of a write over a foreign value.
 pub(crate) enum Cover {
@@ -25,6 +26,15 @@ pub(crate) enum Cover {
     Ambiguous,
     /// The write is not justified.
     None,
+}
+
+/// True if `touched` is a value of this device.
+pub(super) fn is_on(device: &kernel::Device, touched: &Touched) -> bool {
+    let by_address = || {
+        let address = device.pci.map(|function| format!("pci:{function}"));
+        address.is_some_and(|address| touched.device.as_ref().is_some_and(|d| d.0 == address))
+    };
+    touched.ids.is_some_and(|ids| ids.interface == device.inode) || by_address()
 }
 
 impl State {
@@ -49,13 +59,7 @@ impl State {
                 return touched.device.as_ref().is_some_and(|device| device.0 == address);
             }
         };
-        let device = self.machine.device(device);
-        let by_address = || {
-            let address = device.pci.map(|function| format!("pci:{function}"));
-            address.is_some_and(|address| touched.device.as_ref().is_some_and(|d| d.0 == address))
-        };
-        let by_id = touched.ids.is_some_and(|ids| ids.interface == device.inode);
-        touched.target.lasting() == lasting && (by_id || by_address())
+        touched.target.lasting() == lasting && is_on(self.machine.device(device), touched)
     }
 
     /// Coverage, by the open journals, of the foreign value `was` of a slot that `value` overwrites.
@@ -376,6 +380,16 @@ impl World {
                 confirm(&store, (ROOT, &identity), Some(id)).map_err(|error| format!("4: {id}: {error}"))?;
             }
         }
+        let open =
+            store.open_of(ROOT, &identity.boot_id).map_err(|error| format!("4: the store: {error}"))?;
+        let plan = if self.state().has(Mutation::AllPersists) {
+            let touched = open.iter().flat_map(|(_, history)| history.touched());
+            let by_name = touched.map(|touched| Setting::new(&touched.knob, touched.target, &touched.wanted));
+            Plan::new("kept", &by_name.collect::<Vec<_>>())
+        } else {
+            kept(&open, &own, &Model::new(&Inventory::take(&own, Scope::Path))).0
+        };
+        self.state().check_persisted(&open, &plan)?;
         let done = undo(&store, &own, (ROOT, &identity), Which::All, UndoOptions::default())
             .map_err(|error| format!("4: undo: {error}"))?;
         if let Some(error) = done.done.error {

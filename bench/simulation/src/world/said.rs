@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use rxlab_change::apply::{Live, Reapplied, Reapply, TransactionStatus};
 use rxlab_change::journal::{History, Outcome, SysfsIds, Touched, UndoOutcome};
-use rxlab_setting::Target;
+use rxlab_setting::{Plan, Setting, Target};
 
+use super::actors::settings;
+use super::invariants::is_on;
 use super::schedule::Slot;
 use super::{State, kernel};
 
@@ -256,6 +258,60 @@ impl State {
                 Reapply::Covered { .. } | Reapply::Due { .. } | Reapply::Failed { .. } => continue,
             };
             self.check_claim((id, who), (&one.knob, &one.target), claim);
+        }
+    }
+
+    /// Invariant 8: the plan of `rxlab persist` without a file has, by its current name, every value that a confirmed
+    /// transaction of this namespace has set last, and no other. A queue of the same device may be missing for now.
+    pub(crate) fn check_persisted(&self, open: &[(String, History)], plan: &Plan) -> Result<(), String> {
+        let own = self.machine.namespaces[0].cookie;
+        let lasting = open.iter().filter(|(_, history)| {
+            let is_own = history.begin().is_some_and(|begin| begin.netns.is_none());
+            let waits = history.pending_deadline().is_some() || history.pending_command().is_some();
+            is_own && history.is_complete() && !waits
+        });
+        let mut wanted = Vec::new();
+        for slot in self.machine.slots() {
+            let held = lasting.clone().rev().find_map(|(_, history)| {
+                let mut touched = history.touched();
+                touched.retain(|touched| {
+                    self.is_of(slot, touched) && !touched.outcome.as_ref().is_some_and(Outcome::settles)
+                });
+                touched.pop()
+            });
+            // A unit and its control group are one.
+            let names = [(slot, 0), (slot, 1)].map(|set| settings(self, &[set], own).pop());
+            if let (Some(held), [Some(one), Some(other)]) = (held, names) {
+                wanted.push((slot, [one.target, other.target], held.wanted));
+            }
+        }
+        for (slot, names, value) in &wanted {
+            let mut planned = plan.settings.iter().map(|planned| &planned.set);
+            let planned = planned.find(|set| set.knob == kernel::knob(*slot) && names.contains(&set.target));
+            if planned.is_none_or(|set| set.value != *value) {
+                return Err(format!("8: {slot:?} has {value}, and is to persist as {planned:?}"));
+            }
+        }
+        let is_of_device = |set: &Setting| {
+            let mut here = self.machine.in_netns(own);
+            let device =
+                here.find(|(_, device)| set.target.nic().is_some_and(|nic| nic.as_str() == device.name));
+            let mut held = lasting.clone().flat_map(|(_, history)| history.touched());
+            device.is_some_and(|(_, device)| {
+                held.any(|held| {
+                    held.knob == set.knob
+                        && held.target.lasting() == set.target.lasting()
+                        && is_on(device, &held)
+                })
+            })
+        };
+        let is_wanted = |set: &Setting| {
+            let is_it = |knob: &str, names: &[Target]| set.knob == knob && names.contains(&set.target);
+            wanted.iter().any(|(slot, names, _)| is_it(kernel::knob(*slot), names)) || is_of_device(set)
+        };
+        match plan.settings.iter().find(|planned| !is_wanted(&planned.set)) {
+            Some(planned) => Err(format!("8: {} is to persist, and nothing has set it", planned.set)),
+            None => Ok(()),
         }
     }
 
