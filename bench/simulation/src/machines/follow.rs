@@ -3,7 +3,7 @@
 use rxlab_base::units::{CpuId, CpuMask, Direction};
 use rxlab_setting::{Setting, Target, set_of};
 
-use super::truth::{Irq, Nic, Rx, Truth, Tx};
+use super::truth::{INTERRUPTS, Irq, Nic, Rx, Truth, Tx};
 
 /// The machine after these settings.
 pub(crate) fn follow<'s>(truth: &Truth, settings: impl IntoIterator<Item = &'s Setting>) -> Truth {
@@ -198,7 +198,7 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
             None if driver.has_one_for_all => nic.rx[0].irq,
             None => nic.spare_irq(index(nic.rx.len())).or_else(|| Some(irq(nic, action, nic.rx.len()))),
         };
-        nic.rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
+        nic.rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0, interrupts: 0.0 });
     }
     while nic.tx.len() < transmit {
         let action = driver.tx.map(|name| nic.action(name, index(nic.tx.len()), queues));
@@ -213,9 +213,9 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
     // Whole numbers, and no packet less: counters count nothing else.
     let (each, rest) =
         (packets.div_euclid(receive as f64), packets.rem_euclid(receive as f64).round() as usize);
-    nic.rx
-        .iter_mut()
-        .enumerate()
-        .for_each(|(at, queue)| queue.packets = each + if at < rest { 1.0 } else { 0.0 });
+    for (at, queue) in nic.rx.iter_mut().enumerate() {
+        queue.packets = each + if at < rest { 1.0 } else { 0.0 };
+        queue.interrupts = queue.packets * INTERRUPTS;
+    }
     spread_table(nic);
 }

@@ -5,7 +5,9 @@ use rxlab_path::drivers::facts;
 
 use super::drivers::{Bus, DRIVERS, Driver, Pairs, STRANGE, TABLE, driver};
 use super::losses::lose;
-use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Told, Truth, Tx, Upper};
+use super::truth::{
+    Counted, Cpu, Damage, Foreign, INTERRUPTS, Irq, Irqbalance, Kernel, Nic, Rx, Told, Truth, Tx, Upper,
+};
 use crate::random::Random;
 
 impl Random {
@@ -347,7 +349,7 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
             _ => (Some(push(own.action(driver.rx, queue, queues), cpu)), None),
         };
         let sends = driver.tx.map(|name| push(own.action(name, queue, queues), lands(random, queue)));
-        rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
+        rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0, interrupts: 0.0 });
         tx.push(Tx { irq: sends, xps: CpuMask::new() });
     }
     // An interrupt of the function is there once.
@@ -490,6 +492,8 @@ fn load(random: &mut Random, truth: &mut Truth) {
     let all = queues.chain(truth.foreign.iter_mut().map(|foreign| &mut foreign.packets));
     // Whole numbers: counters count nothing else.
     all.for_each(|packets| *packets = (*packets * heat / hottest).round());
+    let queues = truth.nics.iter_mut().flat_map(|nic| &mut nic.rx);
+    queues.for_each(|queue| queue.interrupts = queue.packets * INTERRUPTS);
 }
 
 fn irqbalance(random: &mut Random, truth: &mut Truth) {

@@ -72,7 +72,12 @@ pub(crate) struct Rx {
     pub(crate) flows: u32,
     /// Packets received per second.
     pub(crate) packets: f64,
+    /// Interrupts per second.
+    pub(crate) interrupts: f64,
 }
+
+/// Interrupts per packet, and runs of NET_RX.
+pub(crate) const INTERRUPTS: f64 = 0.3;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Tx {
@@ -388,7 +393,8 @@ impl Truth {
 
     /// The machine with even packets on queues that no source tells apart: the device does not count them by queue, and they
     /// come to one CPU and have one mask. No plan can know better. Where only counts of interrupts show their CPUs, they tell queues
-    /// without packets apart.
+    /// without packets apart. Interrupts stay as they are, as those of a queue that is polled are no measure of its packets: a sample
+    /// does not tell the two machines apart.
     pub(crate) fn evened(&self) -> Self {
         let mut even = self.clone();
         let by_counts = matches!(self.damage, Damage::NoEffectiveAffinity | Damage::AffinityDenied);

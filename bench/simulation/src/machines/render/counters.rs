@@ -8,14 +8,12 @@ use rxlab_base::units::CpuId;
 use rxlab_sys::{Cause, EthtoolGet, Query, RecordedHost};
 
 use super::super::losses::{self, Loss, Place};
-use super::super::truth::{Counted, Damage, Kernel, Nic, Truth, Work};
+use super::super::truth::{Counted, Damage, INTERRUPTS, Kernel, Nic, Truth, Work};
 use super::irqs;
 use super::netlink::message;
 
 /// Length of a sample: CPU time is counted in ticks of 10 ms, and thresholds are not for rounding to decide.
 const SECONDS: u64 = 100;
-/// Interrupts per packet, and runs of NET_RX.
-const INTERRUPTS: f64 = 0.3;
 /// Runs of softirqs and packets that a CPU without traffic counts.
 pub(super) const BEFORE: u64 = 1_000_000;
 
@@ -83,7 +81,7 @@ fn interrupts(host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
     let mut rates: BTreeMap<u32, f64> = BTreeMap::new();
     for (nic, queue) in truth.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue))) {
         if let Some(irq) = queue.irq {
-            *rates.entry(nic.irqs[irq].number).or_default() += queue.packets * INTERRUPTS;
+            *rates.entry(nic.irqs[irq].number).or_default() += queue.interrupts;
         }
     }
     rates.extend(truth.foreign.iter().map(|foreign| (foreign.irq.number, foreign.packets * INTERRUPTS)));
