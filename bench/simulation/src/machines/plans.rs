@@ -42,7 +42,7 @@ pub(crate) fn check(
     findings: &[Finding],
 ) -> Result<(), Violation> {
     let plan = plan(seen, request);
-    let said = texts(&plan);
+    let mut said = texts(&plan);
     let of = |property: Property| {
         let policy = request.policy;
         move |why: String| Violation { property, why: format!("{policy}: {why}") }
@@ -79,6 +79,7 @@ pub(crate) fn check(
     if plan.settings.iter().any(|planned| planned.set.knob == "channels") {
         // What concerns new queues waits until their interrupts exist: they land where the driver asks for them.
         let last = follow(&after, again.settings.iter().map(|planned| &planned.set));
+        said += &format!("and then\n{}", texts(&again));
         then = look(&last).map_err(of(Property::Map))?;
         again = self::plan(&then, request);
     }
