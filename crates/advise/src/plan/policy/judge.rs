@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{Drafted, Options, Policy, Variable};
 use crate::diagnose::{Finding, about_placement};
 use crate::plan::expected::{Most, Work, hottest, landed};
-use crate::plan::machine::{HIGH_LOAD, Machine, receive_work};
+use crate::plan::machine::{HIGH_LOAD, INDISTINCT, Machine, grown, receive_work};
 use crate::plan::reason::Reason;
 use crate::plan::step::SLACK;
 use crate::plan::topology::CpuTopology;
@@ -45,11 +45,6 @@ const ROUNDED: f64 = 0.005;
 
 /// Part of the difference between what is expected of a CPU and the worst case that counts.
 const UNSURE: f64 = 0.4;
-
-/// Receive time that a sample does not tell apart: at 250 ticks a second, a CPU that receives for 85 % of a second is counted
-/// with a standard error of 2.3 %. An uncertain surplus of so little is no reason against a plan, but a finding that comes with so
-/// little more is.
-const INDISTINCT: f64 = 0.02;
 
 /// Plans that check, one after the other, that a plan without restless variables leaves nothing to do.
 const TURNS: usize = 2;
@@ -300,17 +295,6 @@ fn more_of_placement(before: (&Model, &Rates), after: (&Model, &Rates)) -> Optio
     let is_more = then.len() > before.len();
     let mut new = then.into_iter().filter(|finding| before.iter().all(|old| old.title != finding.title));
     new.next().filter(|_| is_more)
-}
-
-/// Rates with so many times the receive time.
-fn grown(rates: &Rates, factor: f64) -> Rates {
-    let mut grown = rates.clone();
-    for cpu in &mut grown.cpus {
-        for time in [&mut cpu.softirq, &mut cpu.ksoftirqd, &mut cpu.napi] {
-            *time *= factor;
-        }
-    }
-    grown
 }
 
 /// The machine and its rates once settings are applied.

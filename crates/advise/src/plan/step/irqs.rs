@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::placement::{self, Placed};
 use crate::diagnose::{Loaded, crowds};
 use crate::plan::draft::Draft;
+use crate::plan::machine::{INDISTINCT, grown};
 use crate::plan::policy::Variable;
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 use rxlab_path::evidence::{TRAFFIC, has_never_fired, is_counted, queue_packets};
@@ -208,7 +209,8 @@ fn relieve(draft: &mut Draft<'_>) {
 
 /// The smallest queue of the busiest CPU that has one to give: its interface, number, CPU, and the CPU near it
 /// with most room. While there are CPUs that [`apart`] may fill, only these count, and otherwise no CPU may lose the
-/// last interrupt that keeps it from doing so.
+/// last interrupt that keeps it from doing so. Once interrupts move, a CPU is busy enough if a sample could show it so: the
+/// next plan would move another.
 fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
     let topology = &draft.topology;
     let mut homes: BTreeMap<CpuId, BTreeSet<IrqId>> = BTreeMap::new();
@@ -218,7 +220,9 @@ fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
         }
     }
     let (full, foreign) = (draft.full(), foreign(draft));
-    crowds(&draft.model, &draft.rates).iter().find_map(|crowd| {
+    let is_begun = draft.settings.iter().any(|planned| planned.set.knob == "irq_affinity");
+    let rates = if is_begun { grown(&draft.rates, 1.0 + INDISTINCT) } else { draft.rates.clone() };
+    crowds(&draft.model, &rates).iter().find_map(|crowd| {
         let (domain, _) = topology.place(crowd.cpu)?;
         let usable: CpuMask =
             topology.domains[domain].usable.iter().copied().filter(|cpu| !full.contains(*cpu)).collect();

@@ -471,3 +471,11 @@ fn the_crowd_of_two_devices_is_relieved_by_the_planned_one() {
         assert_eq!(only(&plan, "irq_affinity"), [format!("{nic}/rx-0 = 1")]);
     }
 }
+
+/// A CPU was left with exactly the time from which it counts as crowded, and the next plan moved another interrupt.
+#[test]
+fn a_cpu_is_relieved_by_more_than_a_sample_can_miss() {
+    let host = Sketch::new(3).device("eth0", &[2; 9]).traffic("eth0", 4.5e5).receives(2, 0.89, 4.5e5).build();
+    let moved = only(&plan_of(Policy::Spread, &host), "irq_affinity");
+    assert_eq!(moved.len(), 5, "four of nine queues stay: {moved:?}");
+}
