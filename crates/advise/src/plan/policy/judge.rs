@@ -8,7 +8,7 @@ use crate::diagnose::{Finding, about_placement};
 use crate::plan::expected::{Most, Work, hottest, landed};
 use crate::plan::machine::{HIGH_LOAD, INDISTINCT, Machine, grown, receive_work};
 use crate::plan::reason::Reason;
-use crate::plan::step::SLACK;
+use crate::plan::step::{SLACK, irqs};
 use crate::plan::topology::CpuTopology;
 use rxlab_base::number::percent;
 use rxlab_base::units::{CpuId, CpuMask, NicName};
@@ -248,6 +248,10 @@ impl Drafted {
             planned.set.knob == other.set.knob && planned.set.target == other.set.target
         };
         let changes = |planned: &PlannedSetting| {
+            // Where the kernel does not show the CPU of an interrupt, sending it there would change the model.
+            if planned.set.knob == "irq_affinity" {
+                return !irqs::are_sent(model, &planned.set);
+            }
             let mut after = model.clone();
             simulation::simulate(&mut after, &planned.set);
             after != *model
@@ -416,9 +420,9 @@ fn hands_to_unusable(model: &Model) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Judge, Options, Policy};
-    use rxlab_base::units::QueueId;
-    use rxlab_path::sketch::Sketch;
+    use super::{Drafted, Judge, Options, Policy, Variable};
+    use rxlab_base::units::{Fact, QueueId};
+    use rxlab_path::sketch::{Sketch, cpus};
     use rxlab_setting::{PlannedSetting, Setting, Target};
 
     /// A mask of an interface that was not planned for once kept unsound masks of others in the plan.
@@ -433,5 +437,28 @@ mod tests {
             [PlannedSetting::new(Setting::new("rps", target, "2"), "why", None)]
         };
         assert!(!judge.must_steer(&model, &set("eth0")) && judge.must_steer(&model, &set("eth1")));
+    }
+
+    /// An interrupt was set to where it was already, if the kernel did not show its CPU: one draft had sent it elsewhere, and the
+    /// next one back.
+    #[test]
+    fn what_a_later_draft_takes_back_is_not_set() {
+        let host = Sketch::new(4).device("eth0", &[2]).edit("eth0", |nic| {
+            let irq = &mut nic.rx[0].irqs[0];
+            (irq.effective, irq.affinity) = (Fact::Unsupported, Fact::Known(cpus("2")));
+        });
+        let (model, _) = host.build();
+        let drafted = |cpu: &str| {
+            let set = format!("irq_affinity eth0/rx-0 = {cpu}").parse().expect("a setting");
+            let settings = vec![PlannedSetting::new(set, "why", None)];
+            Drafted { settings, variables: vec![Variable::Irq], reasons: Vec::new(), notes: Vec::new() }
+        };
+        let joined = |next: &str| {
+            let mut both = drafted("3");
+            both.join(drafted(next), &model);
+            both.settings.iter().map(|planned| planned.set.value.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(joined("2"), [""; 0]);
+        assert_eq!(joined("1"), ["1"]);
     }
 }

@@ -9,8 +9,8 @@ use crate::plan::machine::{INDISTINCT, grown};
 use crate::plan::policy::Variable;
 use rxlab_base::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 use rxlab_path::evidence::{TRAFFIC, has_never_fired, is_counted, queue_packets};
-use rxlab_path::model::{Fact, Irq, Nic, RxQueue};
-use rxlab_setting::{PlannedSetting, Target, interrupts, queueless_targets, simulation};
+use rxlab_path::model::{Fact, Irq, Model, Nic, RxQueue};
+use rxlab_setting::{PlannedSetting, Setting, Target, interrupts, queueless_targets, set_of, simulation};
 
 /// Longest list of interrupts, in bytes, that irqbalance accepts; the knob sends no longer one.
 const LONGEST_BAN: usize = 255;
@@ -304,11 +304,16 @@ fn send(draft: &mut Draft<'_>, name: &NicName, queue: QueueId, wanted: &CpuMask,
             Variable::Irq.because(format!("the mask of {target} cannot be read, so its load is not known")),
         );
     }
-    let Some(nic) = draft.model.nic(name) else { return };
-    let irqs = interrupts(nic, &target);
-    if irqs.iter().any(|irq| irq.affinity.known() != Some(wanted)) {
+    if !are_sent(&draft.model, &Setting::new("irq_affinity", target.clone(), wanted.to_string())) {
         draft.set("irq_affinity", target, wanted.to_string(), why);
     }
+}
+
+/// True if the interrupts of a target are sent where a setting sends them, or there are none.
+pub(in crate::plan) fn are_sent(model: &Model, set: &Setting) -> bool {
+    let irqs = set.target.nic().and_then(|name| model.nic(name)).map(|nic| interrupts(nic, &set.target));
+    let wanted = set_of(&set.value);
+    irqs.unwrap_or_default().iter().all(|irq| irq.affinity.known() == wanted.as_ref())
 }
 
 /// True for a queue whose packets may be handed on to CPUs that are not known, so that it is not known either what moves with
