@@ -229,6 +229,9 @@ replays! {
     /// The state directory was out of sight for a minute after the deadline, and the simulated registry did not say so: the guard
     /// takes a file that is registered for missing, and goes on.
     out_of_sight_for_a_minute: r#"{"custom":[[{"Gro":2},1]],"first":{"Apply":{"set":[[{"Gro":2},1]],"confirm":3,"netns":0}},"events":[{"of":"Journal","at":39,"act":{"Clock":60}},{"of":"Journal","at":29,"act":{"Fault":["DiskGone","EBUSY",20]}}]}"#;
+    /// The clock went on by a minute while the guard tried, and the next moment its journal was out of sight: it took that for a minute
+    /// without one, and ended.
+    out_of_sight_after_a_minute: r#"{"first":{"Apply":{"set":[[{"Ksoftirqd":3},1]],"confirm":2,"netns":2}},"events":[{"of":"Any","at":45,"act":{"Fault":["DiskGone","EACCES",1]}},{"of":"Any","at":1,"act":"KillInCall"},{"of":"Any","at":43,"act":{"Clock":60}}]}"#;
     /// A guard was killed in the kernel while it set channels back, which switched `threaded` off, and another program set channels
     /// at that moment: the next undo left the channels alone, and `threaded` with them.
     threads_lost_by_an_undo_before_a_foreign_value: r#"{"custom":[[{"Threaded":1},2]],"first":{"Apply":{"set":[[{"Channels":1},1]],"confirm":3,"netns":0}},"events":[{"of":"Journal","at":18,"act":"KillInCall"},{"of":"Write","at":2,"act":{"Write":[{"Channels":1},{"Other":0}]}}]}"#;

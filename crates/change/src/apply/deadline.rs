@@ -68,7 +68,7 @@ pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
     let mut guard = Command::new(std::env::current_exe()?)
         .args(arguments)
         .current_dir("/")
-        // Without memory for the trace of a panic the process would wait for the lock of the printing itself, with ours held.
+        // A panic that has no memory for its backtrace would wait for ever, with the lock of the machine held.
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -134,7 +134,7 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
     let lapse = loop {
         // Before the journal is read: one that ends in between has set everything.
         let applier = known.begin().and_then(|begin| begin.applier);
-        let may_live = applier.is_none_or(|applier| post.is_alive(applier));
+        let may_live = known.is_complete() || applier.is_none_or(|applier| post.is_alive(applier));
         let is_fresh = match store.load(id) {
             Ok(Some(history)) if history.continues(&known) => {
                 known = history;
@@ -156,7 +156,7 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
         post.sleep(left.min(LOOK));
     };
     let [mut pause, longest] = PAUSES;
-    let mut seen = post.now();
+    let mut absent_since = None;
     let mut held: Option<(ProcessId, u64)> = None;
     loop {
         post.lift_limits();
@@ -168,8 +168,11 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
         match attempt {
             Attempt::Over => return,
             Attempt::Absent if store.may_be_missing(id) => {}
-            Attempt::Absent if now.saturating_sub(seen) >= nanoseconds(ABSENT) => return,
             Attempt::Absent => {
+                // Not since it was last there: a machine may have slept in between.
+                if now.saturating_sub(*absent_since.get_or_insert(now)) >= nanoseconds(ABSENT) {
+                    return;
+                }
                 post.sleep(pause);
                 continue;
             }
@@ -186,7 +189,7 @@ fn hold(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
             Attempt::Locked(_, None) => {}
             Attempt::Failed => held = None,
         }
-        seen = now;
+        absent_since = None;
         post.sleep(pause);
         pause = (2 * pause).min(longest);
     }
