@@ -264,6 +264,10 @@ fn run(mut global: Global, command: Command) -> Result {
     if let Ok(root) = global.root.canonicalize() {
         global.root = root;
     }
+    // A guard keeps its journal if a link leads elsewhere later.
+    if let Some(state) = place::without_links(&global.state_dir) {
+        global.state_dir = state;
+    }
     let global = &global;
     // The output of these goes to a log.
     let is_logged =

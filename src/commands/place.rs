@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,6 +58,14 @@ pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn 
         .unwrap_or_else(|| Box::new(own));
     let model = machine::describe(&Inventory::take(&*host, Scope::Path))?;
     Ok((host, model))
+}
+
+/// The path of an existing directory without symbolic links; `None` if there is no such path, as of one that is reached
+/// through `/proc/PID/root`.
+pub(super) fn without_links(directory: &Path) -> Option<PathBuf> {
+    let resolved = directory.canonicalize().ok()?;
+    let identity = |path: &Path| path.metadata().map(|about| (about.dev(), about.ino())).ok();
+    (identity(&resolved)? == identity(directory)?).then_some(resolved)
 }
 
 /// Arguments of the guard. It runs in `/`: every path is absolute.
@@ -240,7 +249,7 @@ pub(super) fn warn_of_others(global: &Global) {
     }
 }
 
-/// Reports on standard error what cannot be read: it is neither shown nor reverted.
+/// Reports on standard error what cannot be read.
 pub(super) fn warn(unreadable: &[Unreadable]) {
     for file in unreadable {
         // If even standard error is closed, nothing can be reported.

@@ -45,6 +45,23 @@ fn an_unconfirmed_change_is_restored() {
     assert!(!text.contains("was not confirmed in time"), "said once: {text}");
 }
 
+/// The guard once followed the link, found no journal there, and ended.
+#[test]
+fn a_guard_keeps_its_journal_when_a_link_leads_elsewhere() {
+    let tree = Tree::new();
+    let state = tree.state();
+    let [one, two] = ["one", "two"].map(|name| state.with_file_name(name));
+    std::fs::create_dir(&one).expect("created");
+    std::fs::create_dir(&two).expect("created");
+    let _ = std::fs::remove_dir(&state);
+    std::os::unix::fs::symlink(&one, &state).expect("linked");
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "2s"]).exits(0);
+    std::fs::remove_file(&state).expect("removed");
+    std::os::unix::fs::symlink(&two, &state).expect("linked");
+    wait_for("the deadline", || tree.rps("eth0", 0) == "0");
+    wait_for("the guard", || guards(&one).is_empty());
+}
+
 /// A trial and its guard were killed. Their transaction once blocked every change until a user undid it.
 #[test]
 fn the_next_command_restores_changes_of_a_killed_process() {

@@ -34,8 +34,7 @@ fn hindering() -> Option<(Flood, Value)> {
 fn a_pinned_victim_is_named() {
     let mut pinned = Command::new("taskset");
     pinned.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
-    // Of this session: with more weight than others it would leave ksoftirqd, which runs the receive work once it was woken, a
-    // thirtieth of the CPU.
+    // Not weighty: ksoftirqd, which does the receive work once it is woken, would get a thirtieth of the CPU.
     let _pinned = Running::start(&mut pinned);
     let Some((flood, seen)) = hindering() else { return };
     assert_eq!(seen["cpu"], 0);

@@ -19,7 +19,7 @@ use super::signals::end_by_faults;
 /// Bytes at the end of a command's output in which its last line is looked for.
 const END: u64 = 4096;
 
-/// What tells a directory from another one of its name, which another user may have made since.
+/// Identity of a directory: one that another user has made since under its name differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DirectoryId {
@@ -29,7 +29,7 @@ pub struct DirectoryId {
 }
 
 impl DirectoryId {
-    /// That of an existing directory.
+    /// The identity of an existing directory.
     pub fn of(path: &str) -> io::Result<Self> {
         Self::of_open(&open_directory(path)?)
     }
@@ -67,7 +67,9 @@ pub(super) fn run(
     if let Some(path) = directory {
         let opened = open_directory(path).map_err(not_started)?;
         if id.is_some() && id != DirectoryId::of_open(&opened).ok() {
-            return Err(failed(format!("is not run in {path}: that is another directory by now")));
+            return Err(failed(format!(
+                "is not run in {path}, which is another directory by now: run it by hand where it belongs"
+            )));
         }
         begin_in(&mut shell, opened);
     }
@@ -141,7 +143,12 @@ mod tests {
         assert_eq!(run(then), Ok(()));
         let other = DirectoryId { owner: then.owner + 1, ..then };
         let error = run(other).expect_err("of another user").to_string();
-        assert_eq!(error, format!("`echo x > here` is not run in {path}: that is another directory by now"));
+        assert_eq!(
+            error,
+            format!(
+                "`echo x > here` is not run in {path}, which is another directory by now: run it by hand where it belongs"
+            )
+        );
         std::fs::rename(path, folder.path().join("old")).expect("renamed");
         std::fs::create_dir(path).expect("created");
         run(then).expect_err("made again");

@@ -425,7 +425,7 @@ fn factor<Record>(
     let arms = match (&spec.change.a, &spec.change.b) {
         (Some(a), Some(b)) => {
             let directory = directory();
-            let directory_id = directory.as_deref().and_then(|path| DirectoryId::of(path).ok());
+            let directory_id = DirectoryId::of(".").ok().filter(|_| directory.is_some());
             Arms::Commands { a: BackCommand { back: a.clone(), directory, directory_id }, b: b.clone() }
         }
         _ => Arms::Settings(setup.ready.arms.clone()),

@@ -306,8 +306,9 @@ impl State {
             })
         };
         let is_wanted = |set: &Setting| {
-            let is_it = |knob: &str, names: &[Target]| set.knob == knob && names.contains(&set.target);
-            wanted.iter().any(|(slot, names, _)| is_it(kernel::knob(*slot), names)) || is_of_device(set)
+            let is_of =
+                |slot: Slot, names: &[Target]| set.knob == kernel::knob(slot) && names.contains(&set.target);
+            wanted.iter().any(|(slot, names, _)| is_of(*slot, names)) || is_of_device(set)
         };
         match plan.settings.iter().find(|planned| !is_wanted(&planned.set)) {
             Some(planned) => Err(format!("8: {} is to persist, and nothing has set it", planned.set)),

@@ -91,7 +91,7 @@ mod tests {
     use crate::apply::{State, Transaction, Undo, status};
     use crate::journal::{BackCommand, Disk, FlakyStorage, Outcome, Store, Trouble};
     use crate::knob::testbed::model;
-    use rxlab_sys::{Cause, Failpoint, Fault, Host, LiveHost};
+    use rxlab_sys::{Cause, DirectoryId, Failpoint, Fault, Host, LiveHost};
 
     const ENOSPC: i32 = 28;
 
@@ -152,6 +152,24 @@ mod tests {
         assert!(undo.closed && undo.is_clean() && !undo.has_failed());
         assert_eq!((outcome(&undo), scene.said().as_str()), (Some(&Outcome::Restored), "a b a "));
         assert_eq!(scene.store().open_ids().expect("listed"), [""; 0]);
+    }
+
+    /// Undo once ran what a user had put at the place of a directory that was gone.
+    #[test]
+    fn nothing_is_taken_back_in_another_directory_of_that_name() {
+        let scene = Scene::new();
+        let directory = scene.folder.path().join("trial");
+        let made = || std::fs::create_dir(&directory).expect("created");
+        made();
+        let path = directory.to_str().expect("text").to_owned();
+        let directory_id = Some(DirectoryId::of(&path).expect("there"));
+        let back = BackCommand { back: "echo a >> ../said".to_owned(), directory: Some(path), directory_id };
+        let (transaction, id) = scene.ran("echo b >> ../said", &back);
+        drop(transaction);
+        rustix::fs::rename(&directory, scene.folder.path().join("old")).expect("renamed");
+        made();
+        assert!(!scene.undo(&id).closed);
+        assert_eq!(scene.said(), "b ");
     }
 
     #[test]

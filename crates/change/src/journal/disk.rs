@@ -46,11 +46,9 @@ impl Disk {
     }
 
     /// Files below `state`, locked in `run`, which is empty after a boot, shared with all other journals of
-    /// this machine. A symbolic link in the path of an existing directory is followed now: a guard keeps its journal if
-    /// the link leads elsewhere later.
+    /// this machine.
     pub fn of_this_machine(state: impl Into<PathBuf>, run: impl Into<PathBuf>) -> Self {
-        let state = state.into();
-        Self { state: state.canonicalize().unwrap_or(state), run: Some(run.into()) }
+        Self { state: state.into(), run: Some(run.into()) }
     }
 
     fn folder(&self, folder: Folder) -> PathBuf {
@@ -286,6 +284,7 @@ impl Storage for Disk {
 
     fn sweep(&self) -> io::Result<()> {
         atomic::sweep(self.locks());
+        atomic::sweep(&self.locks().join(NOTICES));
         let registered = self.registry().map(|registry| registry.entries()).transpose()?;
         let mut open = self.list(Folder::Open)?;
         open.extend(registered.into_iter().flatten().filter_map(|path| id_of(&path)));
@@ -366,7 +365,7 @@ impl Storage for Disk {
         .transpose()
     }
 
-    // Next to the lock, where the disk of the journal takes none.
+    // Next to the lock, if the disk of the journal takes none.
     fn leave_notice(&self, id: &str, text: &[u8]) -> io::Result<()> {
         let leave = |directory: &Path| {
             claim_directory(directory)?;
@@ -381,7 +380,14 @@ impl Storage for Disk {
     fn take_notices(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut paths = paths(&self.notices()).unwrap_or_default();
         if let Some(run) = &self.run {
-            paths.extend(self::paths(&run.join(NOTICES))?);
+            // Other journals share that directory.
+            let is_ours = |path: &PathBuf| {
+                let id = path.file_name().and_then(|name| name.to_str());
+                id.is_some_and(|id| {
+                    [Folder::Open, Folder::Archive].iter().any(|at| self.path(*at, id).exists())
+                })
+            };
+            paths.extend(self::paths(&run.join(NOTICES)).unwrap_or_default().into_iter().filter(is_ours));
         }
         paths.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
         // The process that removes a file has taken it.
@@ -514,6 +520,8 @@ mod tests {
         disk.create("1").expect("new");
         std::fs::write(state.join("journal/notices"), "no directory").expect("written");
         disk.leave_notice("1", b"first").expect("left");
+        let other = Disk::of_this_machine(folder.path().join("other"), &run);
+        assert_eq!(other.take_notices().expect("taken"), [b""; 0]);
         assert_eq!(disk.take_notices().expect("taken"), [b"first"]);
         assert_eq!(disk.take_notices().expect("taken"), [b""; 0]);
     }
@@ -548,24 +556,6 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         path.metadata().expect("there").mode() & 0o7777
-    }
-
-    /// The guard of a change once ended without its journal.
-    #[test]
-    fn a_link_that_leads_elsewhere_keeps_the_journal() {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let [one, two, link, run] = ["one", "two", "link", "run"].map(|name| folder.path().join(name));
-        for directory in [&one, &two] {
-            std::fs::create_dir(directory).expect("created");
-        }
-        std::os::unix::fs::symlink(&one, &link).expect("linked");
-        let disk = Disk::of_this_machine(&link, &run);
-        let _lock = disk.lock().expect("free");
-        disk.create("1").expect("new");
-        std::fs::remove_file(&link).expect("removed");
-        std::os::unix::fs::symlink(&two, &link).expect("linked");
-        disk.append("1", b"x").expect("its journal");
-        assert_eq!(disk.read(Folder::Open, "1").expect("read"), b"x");
     }
 
     /// Any user could once hold the lock: flock(2) needs no more than to open the file.

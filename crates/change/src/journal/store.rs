@@ -259,7 +259,7 @@ impl Store {
             let path = self.storage.path(Folder::Open, &id);
             let (readable, why) = match self.parse(&id) {
                 Ok(None) if self.is_archived(&id) => continue,
-                Ok(None) => (None, Unread::Other("it is listed but missing".to_owned())),
+                Ok(None) => (None, Unread::Missing),
                 Ok(Some(Ok(history))) if history.is_closed() || !history.begin().is_some_and(is_ours) => {
                     continue;
                 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::recover::History;
 use super::store::age;
 
-/// The file of a transaction that cannot be read completely: neither shown nor reverted.
+/// The file of a transaction that cannot be read completely.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("transaction {id} cannot be read{}: {why} ({})", if readable.is_some() { " completely" } else { "" }, path.display())]
 pub struct Unreadable {
@@ -38,12 +38,14 @@ impl Unreadable {
     /// What to do about it.
     pub fn remedy(&self) -> String {
         let forget = format!("`rxlab undo --forget {}`", self.id);
-        match (&self.readable, &self.why) {
-            (Some(_), Unread::LaterVersion) => {
-                format!("install that version, or give its values up: {forget}")
+        match self.why {
+            Unread::LaterVersion => format!("install that version, or give its values up: {forget}"),
+            Unread::Damaged(_) => {
+                format!("restore the values of its `before` fields by hand, then run {forget}")
             }
-            (Some(_), _) => format!("restore the values of its `before` fields by hand, then run {forget}"),
-            (None, _) => format!("bring back what is missing, or give its values up: {forget}"),
+            Unread::Missing | Unread::Other(_) => {
+                format!("bring back what is missing, or give its values up: {forget}")
+            }
         }
     }
 

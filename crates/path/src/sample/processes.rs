@@ -55,13 +55,20 @@ fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
     })
 }
 
-/// False for a process of an ordinary user, who may give it any name: it cannot change the machine.
+/// False for a process that an ordinary user started: it may have any name. One that is not root's and has capabilities is
+/// taken for such a process.
 pub fn may_be_of_root(host: &dyn Host, pid: u32) -> bool {
-    let status = host.read_text(&format!("proc/{pid}/status")).unwrap_or_default();
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    // Real, effective, saved, of files.
-    let effective = users.and_then(|users| users.split_whitespace().nth(1));
-    effective.is_none_or(|user| user == "0")
+    let user = real_user(host, pid);
+    // In a user namespace the number of the machine's root may be that of any user who has none there.
+    let is_root = |user: &str| user == "0" || real_user(host, 2).is_some_and(|kernel| kernel == user);
+    user.is_none_or(|user| is_root(&user))
+}
+
+/// The user who started a process: a program that is setuid changes the effective user only.
+fn real_user(host: &dyn Host, pid: u32) -> Option<String> {
+    let status = host.read_text(&format!("proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().next().map(str::to_owned)
 }
 
 /// irqbalance, if it runs: root's with the lowest number. Its absence is known only if all processes are
@@ -157,9 +164,15 @@ pub(super) mod tests {
         let host = host.with("proc/700/comm", "irqbalance\n").with("proc/702/comm", "irqbalance\n");
         assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
         // Any user can give a process this name.
-        let host = host.with("proc/700/status", "Name:\tirqbalance\nUid:\t1000\t1000\t1000\t1000\n");
+        let of = |host: RecordedHost, pid: u32, users: &str| {
+            host.with(&format!("proc/{pid}/status"), format!("Name:\tirqbalance\nUid:\t{users}\n"))
+        };
+        let host = of(host, 700, "1000\t0\t0\t0");
+        assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(702)), "a link to a setuid program");
+        let host = of(host, 702, "0\t1000\t1000\t1000");
         assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(702)));
-        let host = host.with("proc/702/status", "Name:\tirqbalance\nUid:\t0\t0\t0\t0\n");
+        // Seen from a user namespace that has no root of the machine.
+        let host = of(of(host, 2, "65534\t65534\t65534\t65534"), 702, "65534\t65534\t65534\t65534");
         assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(702)));
     }
 

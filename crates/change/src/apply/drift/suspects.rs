@@ -112,7 +112,7 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
 }
 
 /// A later transaction wrote a value that replaces this one, such as that of the whole interface, or removed its queue.
-/// Values that a write only resets are set again after it. A value that is not the one written came afterwards.
+/// Values that a write only resets are set again after it. If the live value is not the one written, another program set it later.
 fn later_transaction(scene: &Scene<'_>) -> Option<Suspect> {
     let (id, write) = scene.later?;
     let replaces = knob::find(&write.knob)?.replaces().contains(&scene.knob.name());

@@ -17,18 +17,19 @@ use rxlab_sys::{Action, Cause, unless_ended};
 /// CPUs that sched_setaffinity(2) can be given (rustix's `CpuSet`).
 const NAMEABLE: u32 = 1024;
 
-/// Passes over threads that were started while the others were read or moved. Each was started by a thread that had
-/// not been moved yet, so every pass finds fewer.
+/// Passes over threads that were started while the others were read or moved. When they are moved, each was started by a thread
+/// that had not been moved yet, so every pass finds fewer.
 const ROUNDS: u32 = 10;
 
-/// CPUs that each thread may run on, the main thread first. Threads that end in the meantime are left out, and those that
-/// they have started are read: they have their CPUs.
+/// CPUs that each thread may run on, the main thread first. Threads that end in the meantime are left out. The threads that these
+/// started, which have inherited their CPUs, are read.
 pub(super) fn read(site: Site<'_>, pid: u32) -> Result<Lists> {
     let mut seen = BTreeSet::new();
     let mut threads = Vec::new();
     for _ in 0..ROUNDS {
         let now = tids(site, pid)?;
-        threads.retain(|(thread, _): &(Thread, String)| now.contains(&thread.tid));
+        let listed: BTreeSet<u32> = now.iter().copied().collect();
+        threads.retain(|(thread, _): &(Thread, String)| listed.contains(&thread.tid));
         let new: Vec<u32> = now.into_iter().filter(|tid| seen.insert(*tid)).collect();
         if new.is_empty() {
             break;

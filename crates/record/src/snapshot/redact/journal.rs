@@ -31,7 +31,7 @@ pub(super) fn redacted(file: &[u8], guids: &mut Guids) -> Option<Vec<u8>> {
             }
             Record::Command(command) => {
                 command.back = WITHHELD.to_owned();
-                command.directory = None;
+                (command.directory, command.directory_id) = (None, None);
             }
             Record::CommandUndone { outcome: Outcome::Failed { why } } => WITHHELD.clone_into(why),
             _ => {}
@@ -47,6 +47,7 @@ mod tests {
     use crate::snapshot::redact::guids::Guids;
     use rxlab_change::journal::{BackCommand, Begin, DeviceThen, Environment, History, Outcome, Record};
     use rxlab_path::model::DeviceAddress;
+    use rxlab_sys::DirectoryId;
 
     #[test]
     fn it_still_reads_and_names_nothing() {
@@ -71,14 +72,17 @@ mod tests {
         let command = Record::Command(BackCommand {
             back: back(),
             directory: Some("/home/alice".into()),
-            ..BackCommand::default()
+            directory_id: Some(DirectoryId { inode: 7, owner: 1000 }),
         });
         let failed = Record::CommandUndone { outcome: Outcome::Failed { why: back() } };
         let records = [Record::Begin(begin), around, command, failed, Record::Complete];
         let file: Vec<u8> = records.iter().flat_map(Record::to_line).collect();
         let clean = redacted(&file, &mut Guids::default()).expect("a journal");
         let text = String::from_utf8(clean.clone()).expect("text");
-        assert!(["alice", "473d721b", "000d3a12"].iter().all(|name| !text.contains(name)), "{text}");
+        assert!(
+            ["alice", "473d721b", "000d3a12", "directory"].iter().all(|name| !text.contains(name)),
+            "{text}"
+        );
         let history = History::parse(&clean).expect("a journal");
         assert!(history.is_complete() && history.pending_command().is_some());
         assert_eq!(redacted(b"nonsense\n", &mut Guids::default()), None);
