@@ -89,7 +89,7 @@ mod tests {
     use super::CommandUndo;
     use crate::apply::testbed::{begin, flaky, resume};
     use crate::apply::{State, Transaction, Undo, status};
-    use crate::journal::{BackCommand, Disk, FlakyStorage, Outcome, Store, Trouble};
+    use crate::journal::{BackCommand, Disk, FlakyStorage, Outcome, Store, Trouble, make_directory};
     use crate::knob::testbed::model;
     use rxlab_sys::{Cause, DirectoryId, Failpoint, Fault, Host, LiveHost};
 
@@ -159,7 +159,7 @@ mod tests {
     fn nothing_is_taken_back_in_another_directory_of_that_name() {
         let scene = Scene::new();
         let directory = scene.folder.path().join("trial");
-        let made = || std::fs::create_dir(&directory).expect("created");
+        let made = || make_directory(&directory).expect("made");
         made();
         let path = directory.to_str().expect("text").to_owned();
         let directory_id = Some(DirectoryId::of(&path).expect("there"));
