@@ -3,9 +3,13 @@
 //! Any process can take this name and bind an abstract socket, so no peer is trusted: not to
 //! be irqbalance unless it runs as root, not to stop sending, and not to be quick.
 
+#![allow(clippy::disallowed_methods)] // Starts a program that takes a late answer.
+
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, retry_on_intr};
@@ -18,7 +22,8 @@ use rustix::process::{Pid, Uid, getegid, geteuid, getpid};
 
 use rxlab_base::units::IrqId;
 
-/// irqbalance answers from its main loop, which at times rebalances; it never takes this long.
+/// irqbalance answers from its main loop. After a change of its list it sleeps for a whole period, 10 s by default, and answers
+/// then: nobody waits for that.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum length of an answer: under a hundred bytes per interrupt, for thousands of interrupts.
@@ -79,13 +84,29 @@ fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u
             recv(&socket, &mut part, RecvFlags::empty())
         };
         // A signal is no answer: Ctrl-C, or a window that changes its size.
-        match retry_on_intr(receive).map_err(late)?.0 {
+        let received = retry_on_intr(receive).map_err(late);
+        if let (Err(errno), true) = (&received, answer.is_empty()) {
+            leave_open(socket);
+            return Err(*errno);
+        }
+        match received?.0 {
             // It closes the connection after its answer, or at once if it gives none.
             0 => return Ok(answer),
             length => answer.extend_from_slice(&part[..length]),
         }
     }
     Err(Errno::MSGSIZE)
+}
+
+/// Has another program take the answer, whenever it comes: irqbalance ends by SIGPIPE if the connection is closed by then.
+fn leave_open(socket: OwnedFd) {
+    // The limit of our own wait is the socket's. Where that or the program fails, the connection is closed.
+    let _ = set_socket_timeout(&socket, Timeout::Recv, None);
+    let mut shell = Command::new("sh");
+    // A program in the background has no other input than this.
+    shell.args(["-c", "exec 3<&0; timeout 600 cat <&3 3<&- &"]).current_dir("/").process_group(0);
+    shell.stdin(Stdio::from(socket)).stdout(Stdio::null()).stderr(Stdio::null());
+    let _ = shell.status();
 }
 
 /// A connection to the process itself, under the first of its names that exists.
@@ -211,6 +232,16 @@ mod tests {
     fn an_endless_answer_is_cut_off() {
         let endless = |mut peer: UnixStream| while peer.write_all(&[b'0'; 4096]).is_ok() {};
         assert_eq!(served(Duration::from_secs(60), endless), Err(Errno::MSGSIZE));
+    }
+
+    /// irqbalance, which sleeps for a while, was once ended by a command that had stopped waiting for it.
+    #[test]
+    fn an_answer_after_the_deadline_is_taken() {
+        let late = |mut peer: UnixStream| {
+            std::thread::sleep(Duration::from_millis(600));
+            peer.write_all(b"SLEEP 10 BANNED 0").expect("taken");
+        };
+        assert_eq!(served(Duration::from_millis(100), late), Err(Errno::TIMEDOUT));
     }
 
     #[test]
