@@ -108,6 +108,9 @@ pub enum PerformError {
     /// No guard holds the deadline; nothing was changed.
     #[error("nothing was changed, because the guard did not start: {0}")]
     Guard(io::Error),
+    /// Undo would not find the directory that commands run in; nothing was changed.
+    #[error("nothing was changed, because undo cannot find a working directory whose name is not UTF-8")]
+    Directory,
     /// The record cannot be written; nothing was changed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -424,8 +427,8 @@ fn factor<Record>(
 ) -> Result<(Factor, Guard), PerformError> {
     let arms = match (&spec.change.a, &spec.change.b) {
         (Some(a), Some(b)) => {
-            let directory = directory();
-            let directory_id = DirectoryId::of(".").ok().filter(|_| directory.is_some());
+            let directory = Some(directory().ok_or(PerformError::Directory)?);
+            let directory_id = DirectoryId::of(".").ok();
             Arms::Commands { a: BackCommand { back: a.clone(), directory, directory_id }, b: b.clone() }
         }
         _ => Arms::Settings(setup.ready.arms.clone()),
@@ -456,7 +459,7 @@ fn factor<Record>(
 }
 
 /// Working directory of commands, also those that another process runs to restore the machine. `None` if it
-/// has no name: then they run in that process's directory.
+/// has no name, or one that is not text.
 fn directory() -> Option<String> {
     std::env::current_dir().ok()?.into_os_string().into_string().ok()
 }

@@ -141,6 +141,7 @@ pub(crate) fn explain(error: PerformError, commands: bool) -> CommandError {
             CommandError::new(Kind::Interrupted, "interrupted; nothing was changed")
         }
         PerformError::Guard(_) => CommandError::failed(error),
+        PerformError::Directory => CommandError::usage(error).hint("run the trial in another directory"),
         PerformError::Store(error) => error.into(),
         PerformError::Keep(error) => factor_error(error).hint("see `rxlab status`"),
         PerformError::Loop { error, undo } => {

@@ -1,6 +1,7 @@
 //! Trials whose arms are shell commands: killed, interrupted, kept, and with a restore that fails. The commands
 //! change a plain file.
 
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 
 use rustix::process::{Signal, kill_process_group};
@@ -44,6 +45,18 @@ fn trial(tree: &Tree, a: &str, b: &str, more: &[&str]) -> std::process::Command 
 
 const A: &str = "echo a > arm";
 const B: &str = "echo b > arm";
+
+/// The journal had no directory, and undo ran the command where root happened to be.
+#[test]
+fn a_directory_whose_name_is_not_text_is_refused() {
+    let tree = Tree::new();
+    let odd = tree.path().join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+    std::fs::create_dir(&odd).expect("created");
+    let mut trial = trial(&tree, A, B, &["--pairs", "7"]);
+    let text = one_line(&trial.current_dir(&odd).exits(2));
+    assert!(text.contains("a working directory whose name is not UTF-8"), "{text}");
+    assert_eq!(set(&tree), "");
+}
 
 /// Kills first the guard of a trial and then the trial while arm B is set: the change is left for a user to find.
 fn killed(tree: &Tree, a: &str) {
