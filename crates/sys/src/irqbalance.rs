@@ -23,7 +23,7 @@ use rustix::process::{Pid, Uid, getegid, geteuid, getpid};
 use rxlab_base::units::IrqId;
 
 /// irqbalance answers from its main loop. After a change of its list it sleeps for a whole period, 10 s by default, and answers
-/// then: nobody waits for that.
+/// then: no command waits for that.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum length of an answer: under a hundred bytes per interrupt, for thousands of interrupts.
