@@ -60,8 +60,14 @@ fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
 pub fn may_be_of_root(host: &dyn Host, pid: u32) -> bool {
     let user = real_user(host, pid);
     // In a user namespace the number of the machine's root may be that of any user who has none there.
-    let is_root = |user: &str| user == "0" || real_user(host, 2).is_some_and(|kernel| kernel == user);
+    let is_root = |user: &str| user == "0" || kernel_user(host).is_some_and(|kernel| kernel == user);
     user.is_none_or(|user| is_root(&user))
+}
+
+/// The user of process 2, which is `kthreadd`; in a PID namespace it is an ordinary process, of any name.
+fn kernel_user(host: &dyn Host) -> Option<String> {
+    let stat = parse::process_stat(&host.read_text("proc/2/stat").ok()?).ok()?;
+    if stat.of_kernel { real_user(host, 2) } else { None }
 }
 
 /// The user who started a process: a program that is setuid changes the effective user only.
@@ -173,7 +179,15 @@ pub(super) mod tests {
         assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(702)));
         // Seen from a user namespace that has no root of the machine.
         let host = of(of(host, 2, "65534\t65534\t65534\t65534"), 702, "65534\t65534\t65534\t65534");
+        let second = |host: RecordedHost, flags: u64| {
+            let zeros = "0 ".repeat(13);
+            host.with("proc/2/stat", format!("2 (kthreadd) S 0 0 0 0 -1 {flags} {zeros}\n"))
+        };
+        let host = second(host, 0x0020_8040);
         assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(702)));
+        // In a PID namespace the second process is anybody's, and may have that name.
+        let host = second(host, 0x0040_0040);
+        assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(None));
     }
 
     #[test]
