@@ -22,6 +22,8 @@ use rustix::process::{Pid, Uid, getegid, geteuid, getpid};
 
 use rxlab_base::units::IrqId;
 
+use super::signals::held_back;
+
 /// irqbalance answers from its main loop. After a change of its list it sleeps for a whole period, 10 s by default, and answers
 /// then: no command waits for that.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
@@ -64,8 +66,12 @@ fn ban_list(irqs: &[IrqId]) -> Result<String, Errno> {
 }
 
 /// Sends a message to the process if it is this user's, and returns its answer; all of it takes at most
-/// `patience`.
+/// `patience`, and signals wait for it: irqbalance ends by SIGPIPE if we end before it answers.
 fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u8>, Errno> {
+    held_back(|| answer(pid, owner, patience, message))
+}
+
+fn answer(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u8>, Errno> {
     let deadline = Instant::now() + patience;
     let socket = connected(pid, owner, deadline)?;
     // It requires the sender's credentials in the message itself.
@@ -83,7 +89,7 @@ fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u
             wait_until(&socket, deadline)?;
             recv(&socket, &mut part, RecvFlags::empty())
         };
-        // A signal is no answer: Ctrl-C, or a window that changes its size.
+        // SIGCONT interrupts a wait that has a limit (signal(7)): no answer.
         let received = retry_on_intr(receive).map_err(late);
         if let (Err(errno), true) = (&received, answer.is_empty()) {
             leave_open(socket);
@@ -98,7 +104,7 @@ fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u
     Err(Errno::MSGSIZE)
 }
 
-/// Has another program take the answer, whenever it comes: irqbalance ends by SIGPIPE if the connection is closed by then.
+/// Has another program take the answer, whenever it comes.
 fn leave_open(socket: OwnedFd) {
     // The limit of our own wait is the socket's. Where that or the program fails, the connection is closed.
     let _ = set_socket_timeout(&socket, Timeout::Recv, None);
@@ -242,6 +248,22 @@ mod tests {
             peer.write_all(b"SLEEP 10 BANNED 0").expect("taken");
         };
         assert_eq!(served(Duration::from_millis(100), late), Err(Errno::TIMEDOUT));
+    }
+
+    /// irqbalance would end by its answer to a process that Ctrl-C ended.
+    #[test]
+    fn signals_wait_for_the_answer() {
+        let thread = rustix::thread::gettid();
+        let blocked = |mut peer: UnixStream| {
+            let status = std::fs::read(format!("/proc/self/task/{thread}/status")).expect("readable");
+            peer.write_all(&status).expect("answered");
+        };
+        let status = String::from_utf8(served(SOCKET_TIMEOUT, blocked).expect("an answer")).expect("text");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("a mask").trim();
+        let mask = u64::from_str_radix(mask, 16).expect("hexadecimal");
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            assert_ne!(mask & (1 << (signal - 1)), 0, "{signal}");
+        }
     }
 
     #[test]
