@@ -159,6 +159,20 @@ fn a_guard_outlasts_every_signal_that_it_may() {
     wait_for("its end", || guards(&tree.state()).is_empty());
 }
 
+/// `flock LOCK rxlab apply --confirm 60s` once kept the lock until the deadline.
+#[test]
+fn a_guard_has_no_file_of_who_started_its_change() {
+    let tree = Tree::new();
+    let lock = tree.path().join("lock");
+    let apply = tree.command(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "60s"]);
+    let mut flock = std::process::Command::new("flock");
+    flock.arg(&lock).arg(apply.get_program()).args(apply.get_args()).exits(0);
+    assert_eq!(guards(&tree.state()).len(), 1);
+    std::process::Command::new("flock").arg("--nonblock").arg(&lock).arg("true").exits(0);
+    tree.rxlab(&["undo"]).exits(0);
+    wait_for("its end", || guards(&tree.state()).is_empty());
+}
+
 /// The program's file disappears between its start and that of the guard: no guard, so no write.
 #[test]
 fn without_a_guard_nothing_is_written() {

@@ -66,7 +66,7 @@ pub use process_id::ProcessId;
 pub use query::{EthtoolGet, Query, values_in_words};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::{Notes, RecordingHost};
-pub use shell::{DirectoryId, signal_at_our_end};
+pub use shell::{DirectoryId, inherit_no_files, signal_at_our_end};
 pub use shown::unless_ended;
 pub use signals::{await_children, outlast_signals};
 pub use thread::{

@@ -25,7 +25,9 @@ use crate::journal::{
     History, JournalError, Lapse, LockError, Notice, Open, Outcome, Store, Unreadable, lock_holder,
 };
 use rxlab_path::model::Identity;
-use rxlab_sys::{Host, LiveHost, OpenError, OwnNumbering, ProcessId, boottime_ns, lift_limits};
+use rxlab_sys::{
+    Host, LiveHost, OpenError, OwnNumbering, ProcessId, boottime_ns, inherit_no_files, lift_limits,
+};
 
 /// Polling interval of the journal while the guard waits.
 const LOOK: Duration = Duration::from_millis(200);
@@ -65,7 +67,9 @@ impl Guard {
 /// Must be called before the first write of the transaction. After an error no guard is running and nothing
 /// may be written.
 pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
-    let mut guard = Command::new(std::env::current_exe()?)
+    let mut guard = Command::new(std::env::current_exe()?);
+    inherit_no_files(&mut guard);
+    let mut guard = guard
         .args(arguments)
         .current_dir("/")
         // A panic that has no memory for its backtrace would wait for ever, with the lock of the machine held.
