@@ -28,6 +28,9 @@ use super::signals::held_back;
 /// then: no command waits for that.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Pause between two looks whether it still sleeps.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Maximum length of an answer: under a hundred bytes per interrupt, for thousands of interrupts.
 const LONGEST: usize = 1 << 20;
 
@@ -66,13 +69,19 @@ fn ban_list(irqs: &[IrqId]) -> Result<String, Errno> {
 }
 
 /// Sends a message to the process if it is this user's, and returns its answer; all of it takes at most
-/// `patience`, and signals wait for it: irqbalance ends by SIGPIPE if we end before it answers.
+/// `patience`, and signals wait for it: irqbalance ends by SIGPIPE if we end before it answers. While it sleeps, nothing is sent.
 fn say(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u8>, Errno> {
     held_back(|| answer(pid, owner, patience, message))
 }
 
 fn answer(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Vec<u8>, Errno> {
     let deadline = Instant::now() + patience;
+    while sleeps(pid) {
+        if Instant::now() >= deadline {
+            return Err(Errno::TIMEDOUT);
+        }
+        std::thread::sleep(PAUSE);
+    }
     let socket = connected(pid, owner, deadline)?;
     // It requires the sender's credentials in the message itself.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
@@ -102,6 +111,14 @@ fn answer(pid: u32, owner: Uid, patience: Duration, message: &[u8]) -> Result<Ve
         }
     }
     Err(Errno::MSGSIZE)
+}
+
+/// True if a process is in `nanosleep`, as irqbalance is between two looks at the CPUs; it waits for messages in `poll`.
+/// False if the kernel does not tell.
+fn sleeps(pid: u32) -> bool {
+    let Ok(call) = std::fs::read_to_string(format!("/proc/{pid}/syscall")) else { return false };
+    let number = call.split_whitespace().next().and_then(|number| number.parse().ok());
+    number.is_some_and(|number| [libc::SYS_nanosleep, libc::SYS_clock_nanosleep].contains(&number))
 }
 
 /// Has another program take the answer, whenever it comes.
@@ -182,7 +199,7 @@ mod tests {
     use rustix::io::Errno;
     use rustix::process::{Uid, geteuid};
 
-    use super::{LONGEST_LIST, SOCKET_TIMEOUT, ban_list, say, setup};
+    use super::{LONGEST_LIST, SOCKET_TIMEOUT, ban_list, say, setup, sleeps};
     use rxlab_base::units::IrqId;
 
     // This process stands in for irqbalance, and can use the name only once at a time.
@@ -264,6 +281,20 @@ mod tests {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             assert_ne!(mask & (1 << (signal - 1)), 0, "{signal}");
         }
+    }
+
+    /// Whoever asked irqbalance and was killed before it woke ended it.
+    #[test]
+    fn a_process_that_sleeps_is_not_asked() {
+        let mut sleep = std::process::Command::new("sleep").arg("60").spawn().expect("started");
+        let until = Instant::now() + Duration::from_secs(10);
+        while !sleeps(sleep.id()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Without the look, there would be no address.
+        let result = say(sleep.id(), geteuid(), Duration::from_millis(100), b"setup");
+        sleep.kill().and_then(|()| sleep.wait()).expect("ended");
+        assert_eq!(result, Err(Errno::TIMEDOUT));
     }
 
     #[test]
