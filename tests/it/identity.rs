@@ -156,6 +156,29 @@ fn a_users_namespace_hides_no_device() {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
+/// A user who mounted a namespace below a file system that never answers once had undo, guard and `status` wait for ever.
+#[test]
+fn a_path_that_a_user_made_is_not_walked() {
+    let Some(world) = World::new() else { return };
+    require::needs!(root);
+    let _hiding = quiet::hiding();
+    // The namespace can be reached, but only on a path of the user's.
+    let script = "mount -t tmpfs tmpfs /mnt; touch /mnt/ns; unshare -n mount --bind /proc/self/ns/net /mnt/ns; \
+                  echo made; exec sleep 60";
+    let mut user = Command::new("setpriv");
+    user.args(["--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urm", "sh", "-c", script]);
+    let mut user = Running::start(user.stdin(Stdio::null()));
+    assert_eq!(user.lines().recv().as_deref(), Ok("made"));
+    let server = &world.range.server;
+    server.ip("link add x0 type veth peer name x1").expect("added");
+    world.apply("rps x0/rx-0 = 1");
+    server.ip("link del x0").expect("removed");
+    let text = one_line(&world.rxlab(&["undo"]).exits(5));
+    assert!(text.contains("/root/mnt/ns is not visible"), "{text}");
+    drop(user);
+    world.rxlab(&["undo"]).says(0, "rps x0/rx-0: gone, and its value with it");
+}
+
 /// `rps_cpus` was once written, and ethtool asked and told, by a name that another interface had taken over.
 #[test]
 fn an_interface_that_is_held_is_reached_by_no_other_name() {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,8 @@ pub struct Hidden(pub String);
 /// each once.
 ///
 /// Some may be hidden: in a container, which sees its own processes only, if `/proc` hides processes, if a process that may not
-/// be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be reached. Namespaces
+/// be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be reached, or only where
+/// an ordinary user may mount. Namespaces
 /// that such a process holds open without living in them are not found.
 pub(crate) fn all() -> Namespaces {
     let mut seen = search();
@@ -94,13 +96,17 @@ fn search() -> Seen {
         seen.note(process, added);
     }
     // One that another mount covers, or that a process sees which may not be inspected, may have been reached otherwise.
+    let mut later = BTreeMap::<PathBuf, Option<BTreeSet<_>>>::new();
     for mount in std::mem::take(&mut seen.unreached) {
         if seen.found.contains_key(&mount.inode) {
             continue;
         }
-        let later = mounted(&mount.thread);
-        let later = seen.note(&mount.thread, later);
-        if later.is_some_and(|later| !later.contains(&(mount.inode, mount.point))) {
+        // A user may have mounted one a hundred thousand times: one reading answers for all.
+        let later = later.entry(mount.thread.clone()).or_insert_with(|| {
+            let later = mounted(&mount.thread);
+            seen.note(&mount.thread, later).map(BTreeSet::from_iter)
+        });
+        if later.as_ref().is_some_and(|later| !later.contains(&(mount.inode, mount.point))) {
             // It has gone, or the process that it was found by: another one may see the namespace.
             seen.has_changed = true;
             seen.hide("mounts of network namespaces, or the processes that see them, come and go".to_owned());
@@ -217,13 +223,16 @@ impl Seen {
             Err(error) => return Err(error),
             Ok(_) => {}
         }
+        // A user who made the mount namespace may have laid the path through a file system that never answers (FUSE).
+        let may_be_walked = is_our_users(&thread.join("ns/mnt")).unwrap_or(false);
         for (inode, point) in mounted(thread)? {
             if self.found.contains_key(&inode) {
                 continue;
             }
             // At once: the thread may end.
             let path = root.join(&point);
-            match enter_one(inode, std::slice::from_ref(&path)) {
+            let paths = if may_be_walked { std::slice::from_ref(&path) } else { &[] };
+            match enter_one(inode, paths) {
                 Ok(Some(found)) => {
                     self.found.insert(inode, found);
                 }
@@ -275,6 +284,19 @@ fn mounted(thread: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let namespaces = parse::mounted_namespaces(&mounts).map_err(io::Error::other)?;
     let below = |point: Vec<u8>| PathBuf::from(OsString::from_vec(point[1..].to_vec()));
     Ok(namespaces.into_iter().map(|(inode, point)| (inode, below(point))).collect())
+}
+
+/// True if the namespace `path` belongs to our own user namespace: only who has capabilities there could change it.
+#[allow(unsafe_code)]
+fn is_our_users(path: &Path) -> io::Result<bool> {
+    let namespace = std::fs::File::open(path)?;
+    // SAFETY: the request has no argument and returns a new descriptor, or -1 (ioctl_ns(2)).
+    let owner = match unsafe { libc::ioctl(namespace.as_raw_fd(), libc::NS_GET_USERNS) } {
+        -1 => return Err(io::Error::last_os_error()),
+        // SAFETY: nothing else has it.
+        owner => unsafe { OwnedFd::from_raw_fd(owner) },
+    };
+    Ok(std::fs::File::from(owner).metadata()?.ino() == std::fs::metadata("/proc/self/ns/user")?.ino())
 }
 
 /// What the kernel knows of a file without asking its file system, which may not answer (FUSE).

@@ -168,12 +168,13 @@ fn another_rxlab(scene: &Scene<'_>) -> Option<Suspect> {
         if thread_name(&comm) != "rxlab" {
             return None;
         }
-        let line = scene.host.read_text(&format!("proc/{pid}/cmdline")).ok()?;
-        let words: Vec<&str> = line.split('\0').collect();
-        let verb = words.iter().find(|word| VERBS.contains(word))?;
+        // First: reading the arguments of a user's process may take as long as the user wants.
         if !may_be_of_root(scene.host, pid.parse().ok()?) {
             return None;
         }
+        let line = scene.host.read_text(&format!("proc/{pid}/cmdline")).ok()?;
+        let words: Vec<&str> = line.split('\0').collect();
+        let verb = words.iter().find(|word| VERBS.contains(word))?;
         // The transaction's own guard reverts the value, but no sooner than due.
         (!words.contains(&scene.id)).then(|| format!("`rxlab {verb}` is running (pid {pid})"))
     });
