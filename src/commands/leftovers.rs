@@ -53,8 +53,7 @@ pub(super) fn clear(global: &Global) -> Result {
                 format!("`rxlab undo {id}` tries again, `rxlab undo --forget {id}` gives its values up");
             return Err(undo::hints(CommandError::new(Kind::Changed, message), &undo.outcomes).hint(hint));
         }
-        let notice = Notice { id: undo.id, what, lapse, is_closed: true, values: undo.outcomes };
-        output::complain(&said(&notice));
+        output::complain(&said(&undo.notice(what, lapse)));
     }
     place::nothing_waits(&store.open(&root, &identity.boot_id)?)
 }

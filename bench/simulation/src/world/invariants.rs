@@ -286,8 +286,16 @@ impl World {
         let Ok(notice) = serde_json::from_slice::<Notice>(&text) else {
             return state.violate(format!("7: the notice about {id} cannot be read"));
         };
-        if notice.is_closed == state.disk.open.contains_key(id) {
+        // The file of one that is closed is still there if it could not be moved.
+        let is_open =
+            state.disk.open.contains_key(id) && !state.history(id).is_some_and(|history| history.is_closed());
+        if notice.is_closed == is_open {
             state.violate(format!("7: the notice about {id} is wrong about its end: {notice:?}"));
+        }
+        // Several attempts may have undone it; the last one says what all of them did.
+        let touched = state.history(id).map_or_else(Vec::new, |history| history.touched());
+        if notice.values.len() < touched.len() {
+            state.violate(format!("7: the notice about {id} leaves out values: {notice:?}"));
         }
         state.check_outcomes(id, who, &notice.values);
     }

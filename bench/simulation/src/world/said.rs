@@ -92,7 +92,7 @@ impl State {
     }
 
     /// The journal of a transaction, open or archived, unless the adversary damaged it.
-    fn history(&self, id: &str) -> Option<History> {
+    pub(super) fn history(&self, id: &str) -> Option<History> {
         let file = self.disk.open.get(id).or_else(|| self.disk.archive.get(id))?;
         History::parse(&file.bytes).ok()
     }

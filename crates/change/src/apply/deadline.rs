@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use super::backwards::undo_one;
 use super::caught::caught;
-use super::{Transaction, UndoOptions};
+use super::{Transaction, UndoOptions, undo};
 use crate::journal::{
     History, JournalError, Lapse, LockError, Notice, Open, Outcome, Store, Unreadable, lock_holder,
 };
@@ -250,10 +250,15 @@ fn put_back(store: &Store, (id, known): (&str, &History), lapse: Lapse, post: &d
     if !history.continues(known) {
         return Attempt::Failed;
     }
+    let what = history.begin().map_or_else(String::new, |begin| begin.what.clone());
     if history.pending_deadline().is_none() {
+        // The attempt that closed it could not move its file.
+        if history.is_closed() && !history.is_confirmed() {
+            let values = undo::settled(history);
+            let _ = store.leave_notice(&Notice { id: id.to_owned(), what, lapse, is_closed: true, values });
+        }
         return Attempt::Over;
     }
-    let what = history.begin().map_or_else(String::new, |begin| begin.what.clone());
     let Ok(own) = post.open() else { return Attempt::Failed };
     let Ok(undo) = undo_one(transaction, &*own, UndoOptions::default()) else { return Attempt::Failed };
     // The rest needs a user's decision.
@@ -266,8 +271,7 @@ fn put_back(store: &Store, (id, known): (&str, &History), lapse: Lapse, post: &d
         return Attempt::Failed;
     }
     // The values are settled even if the disk rejects the notice.
-    let (id, is_closed, values) = (undo.id, undo.closed, undo.outcomes);
-    let _ = store.leave_notice(&Notice { id, what, lapse, is_closed, values });
+    let _ = store.leave_notice(&undo.notice(what, lapse));
     Attempt::Over
 }
 
@@ -407,7 +411,7 @@ mod tests {
     use crate::journal::{Lapse, Lock, Store};
     use crate::knob::testbed::model;
     use rustix::io::Errno;
-    use rxlab_sys::{Host, OpenError, ProcessId, RecordedHost};
+    use rxlab_sys::{Cause, Host, OpenError, ProcessId, RecordedHost};
 
     /// The machine cannot be looked at. Between two attempts a user gives the transaction up, and another command begins.
     struct Post<'a> {
@@ -484,6 +488,64 @@ mod tests {
         fn open(&self) -> Result<Box<dyn Host>, OpenError> {
             Ok(Box::new(RecordedHost::new().with(RPS, "10\n")))
         }
+    }
+
+    /// A guard whose first attempt restores only a part.
+    struct Trying {
+        now: Cell<u64>,
+        attempts: Cell<u32>,
+        path: String,
+    }
+
+    impl Watchpost for Trying {
+        fn now(&self) -> u64 {
+            self.now.get()
+        }
+
+        fn sleep(&self, pause: Duration) {
+            self.now.set(self.now.get() + nanoseconds(pause));
+        }
+
+        fn is_told_to_end(&self) -> bool {
+            false
+        }
+
+        fn is_alive(&self, _: ProcessId) -> bool {
+            true
+        }
+
+        fn kill_holder(&self, _: &Path, _: ProcessId) {}
+
+        fn open(&self) -> Result<Box<dyn Host>, OpenError> {
+            // Another program has set the first value; the second cannot be read at first.
+            let link = "../../devices/pci0000:00/0000:00:03.0/net/eth0";
+            let host = RecordedHost::new().with(RPS, "20\n").with_link("sys/class/net/eth0", link);
+            self.attempts.set(self.attempts.get() + 1);
+            Ok(Box::new(match self.attempts.get() {
+                1 => host.with_failure(&self.path, Cause::Denied),
+                _ => host.with(&self.path, "10\n"),
+            }))
+        }
+    }
+
+    /// The notice once said "was reverted" of all, as the last attempt had restored all that it found.
+    #[test]
+    fn a_notice_is_of_all_attempts() {
+        let (_state, store) = Store::scratch();
+        let path = RPS.replace("rx-0", "rx-1");
+        let host = RecordedHost::new().with(RPS, "3\n").with(&path, "3\n");
+        let mut transaction = begin(&store, Some(Duration::from_secs(1)));
+        for text in ["rps eth0/rx-0 = 4", "rps eth0/rx-1 = 4"] {
+            transaction.set(&host, &mut model(), &setting(text)).expect("set");
+        }
+        let id = transaction.id().to_owned();
+        transaction.keep().expect("kept");
+        let history = store.load(&id).expect("readable").expect("open");
+        let post = Trying { now: Cell::new(rxlab_sys::boottime_ns()), attempts: Cell::new(0), path };
+        hold_deadline(&store, &id, &history, &post);
+        assert_eq!(post.attempts.get(), 2);
+        let notice = store.take_notices().remove(0);
+        assert!(notice.to_string().ends_with("was reverted in part: 1 of 2 values left"), "{notice}");
     }
 
     /// The guard had read the journal before, reverted the change at once and said that its process was killed.

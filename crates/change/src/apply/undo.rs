@@ -14,7 +14,9 @@ use super::locate::{
 };
 use super::search::Search;
 use super::set::{self, Known, Unset};
-use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
+use crate::journal::{
+    Armed, Displaced, History, Journal, JournalError, Lapse, Notice, Outcome, Touched, UndoOutcome,
+};
 use crate::knob::{self, Knob, KnobError, Parts, Site};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{DeviceAddress, Model};
@@ -27,6 +29,8 @@ pub struct Undo {
     pub id: String,
     /// Each target that was not settled before, in the order of undoing.
     pub outcomes: Vec<UndoOutcome>,
+    /// Targets that earlier attempts settled.
+    pub earlier: Vec<UndoOutcome>,
     /// The result for its shell commands; `None` when there was nothing to revert.
     pub command: Option<CommandUndo>,
     /// True if nothing is left to undo.
@@ -41,6 +45,12 @@ impl Undo {
     pub fn is_clean(&self) -> bool {
         let trouble = self.outcomes.iter().any(|outcome| outcome.trouble);
         self.journal_error.is_none() && !trouble && !self.has_failed()
+    }
+
+    /// What to say of it if nobody asked for it: of all its targets, as the earlier attempts have said nothing.
+    pub fn notice(self, what: String, lapse: Lapse) -> Notice {
+        let Self { id, outcomes, earlier, closed: is_closed, .. } = self;
+        Notice { id, what, lapse, is_closed, values: [earlier, outcomes].concat() }
     }
 
     /// True if something failed that another attempt may restore.
@@ -70,11 +80,12 @@ pub(super) fn run(
     let command = commands::take_back(&mut journal, host, &mut journal_error);
     // Queues come and go with the restored values.
     let mut model = Cow::Borrowed(model);
+    let earlier = settled(journal.history());
     let mut targets: VecDeque<(Touched, Option<usize>)> =
         journal.history().touched().into_iter().rev().map(|touched| (touched, None)).collect();
     targets.retain(|(touched, _)| !touched.outcome.as_ref().is_some_and(Outcome::settles));
     while let Some((touched, again)) = targets.pop_front() {
-        let undone = caught(|| match locate(host, &model, journal.history(), &touched, search) {
+        let back = caught(|| match locate(host, &model, journal.history(), &touched, search) {
             Place::Here(target) => {
                 let outcome = put_back(&mut journal, host, &mut model, &touched, &target, options);
                 (target, outcome)
@@ -87,8 +98,7 @@ pub(super) fn run(
             Place::Gone => (touched.target.clone(), Outcome::Gone),
             Place::Unknown(why) => (touched.target.clone(), Outcome::Failed { why }),
         });
-        let (target, outcome) =
-            undone.unwrap_or_else(|why| (touched.target.clone(), Outcome::Failed { why }));
+        let (target, outcome) = back.unwrap_or_else(|why| (touched.target.clone(), Outcome::Failed { why }));
         // A guard that retries for days must not fill the disk.
         if touched.outcome.as_ref() != Some(&outcome)
             && let Err(error) = journal.undone(touched.seq, &outcome)
@@ -101,14 +111,7 @@ pub(super) fn run(
             let touched = Touched { outcome: Some(outcome.clone()), ..touched.clone() };
             targets.push_back((touched, Some(outcomes.len())));
         }
-        let undone = UndoOutcome {
-            trouble: is_trouble(&touched, &outcome),
-            knob: touched.knob,
-            target,
-            original: touched.original,
-            wanted: touched.wanted,
-            outcome,
-        };
+        let undone = undone(touched, target, outcome);
         match again.and_then(|at| outcomes.get_mut(at)) {
             Some(earlier) => *earlier = undone,
             None => outcomes.push(undone),
@@ -123,7 +126,28 @@ pub(super) fn run(
             Err(error) => journal_error = Some(error),
         }
     }
-    Undo { id: journal.id().to_owned(), outcomes, command, closed, journal_error }
+    Undo { id: journal.id().to_owned(), outcomes, earlier, command, closed, journal_error }
+}
+
+/// Targets that need no further attempt, in the order of undoing.
+pub(super) fn settled(history: &History) -> Vec<UndoOutcome> {
+    let settled = |touched: Touched| {
+        let outcome = touched.outcome.clone().filter(Outcome::settles)?;
+        let target = touched.target.clone();
+        Some(undone(touched, target, outcome))
+    };
+    history.touched().into_iter().rev().filter_map(settled).collect()
+}
+
+fn undone(touched: Touched, target: Target, outcome: Outcome) -> UndoOutcome {
+    UndoOutcome {
+        trouble: is_trouble(&touched, &outcome),
+        knob: touched.knob,
+        target,
+        original: touched.original,
+        wanted: touched.wanted,
+        outcome,
+    }
 }
 
 /// Outcomes of single queues name the original that a write for all queues, undone after them at `now`, has given them. If that

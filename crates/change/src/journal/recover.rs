@@ -3,7 +3,7 @@
 use super::environment::Environment;
 use super::record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Record, SysfsIds};
 use rxlab_path::model::DeviceAddress;
-use rxlab_setting::Target;
+use rxlab_setting::{Target, tunable};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
@@ -272,7 +272,8 @@ impl History {
                     let object = intent.object();
                     let is_it = |t: &Touched| t.is_of(&intent.knob, &intent.target, &object);
                     let index = all.iter().position(is_it).unwrap_or_else(|| {
-                        all.push(Touched::new(intent));
+                        let original = replaced(&all, intent).unwrap_or(&intent.before).to_owned();
+                        all.push(Touched { original, ..Touched::new(intent) });
                         all.len() - 1
                     });
                     owner.push((intent.seq, index));
@@ -316,6 +317,21 @@ impl History {
         }
         all
     }
+}
+
+/// The value of one queue before the transaction, if it found the one that its own write for all queues had given it: undo of
+/// that write sets the first one again.
+fn replaced<'a>(all: &'a [Touched], intent: &Intent) -> Option<&'a String> {
+    let object = intent.object();
+    let gave_it = |for_all: &&Touched| {
+        let replaces = tunable(&for_all.knob).map_or(&[][..], |row| row.replaces);
+        replaces.contains(&intent.knob.as_str())
+            && for_all.object().is_same(&object)
+            && for_all.wanted == intent.before
+    };
+    let for_all = all.iter().find(gave_it)?;
+    let is_it = |one: &&Displaced| one.knob == intent.knob && one.target.lasting() == intent.target.lasting();
+    for_all.displaced.iter().find(is_it).map(|one| &one.value)
 }
 
 /// Values that the transaction set on the device of `intent`, which may reset them.

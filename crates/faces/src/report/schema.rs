@@ -203,6 +203,7 @@ mod tests {
         let undo = Undo {
             id: "000001-092e".to_owned(),
             outcomes: vec![outcome],
+            earlier: Vec::new(),
             command: None,
             closed: true,
             journal_error: None,

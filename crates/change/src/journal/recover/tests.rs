@@ -101,6 +101,33 @@ fn queues_that_a_flip_took_away_keep_their_values() {
     assert_eq!(touched[0].displaced, [displaced(0, "off"), displaced(1, "7"), displaced(2, "6")]);
 }
 
+/// The value that the transaction gave all queues once counted as the original of one: `undo --force` left it there.
+#[test]
+fn the_original_of_a_queue_is_older_than_the_value_of_all() {
+    let queue = |value: &str| Displaced {
+        knob: "queue_defer_hard_irqs".into(),
+        target: "eth0/rx-0".parse().expect("a target"),
+        value: value.into(),
+    };
+    let of_all = |seq, before: &str, after: &str, displaced| {
+        let target = "eth0".parse().expect("a target");
+        let knob = "napi_defer_hard_irqs".into();
+        Record::Intent(Intent { knob, target, displaced, ..rps(seq, "eth0", before, after) })
+    };
+    let of_one = |seq, before: &str, after: &str| {
+        Record::Intent(Intent { knob: "queue_defer_hard_irqs".into(), ..rps(seq, "eth0", before, after) })
+    };
+    let originals = |found: &str| {
+        let records = [begin(), of_all(1, "0", "2", vec![queue("5")]), of_one(2, found, "3")];
+        let touched = History::parse(&file(&records)).expect("whole").touched();
+        assert_eq!(touched[1].ours, [found, "3"], "both are ours");
+        [0, 1].map(|at: usize| touched[at].original.clone())
+    };
+    assert_eq!(originals("2"), ["0", "5"]);
+    // Another program set this one meanwhile.
+    assert_eq!(originals("7"), ["0", "7"]);
+}
+
 /// Undo would once have overwritten a value that another program had set twice.
 #[test]
 fn a_strangers_value_is_never_ours() {

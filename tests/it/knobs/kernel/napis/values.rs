@@ -192,6 +192,37 @@ fn the_value_of_all_queues_replaces_that_of_one() {
     }
 }
 
+/// Both in one change, and another program sets the value of all back: undo once waited for the value of the queue, and
+/// `undo --force` set it to what the change itself had given all.
+#[test]
+fn the_values_of_all_queues_and_of_one_go_back_together() {
+    let Some((range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    for (all, one, file) in [
+        ("napi_defer_hard_irqs srv0 = 2", "queue_defer_hard_irqs srv0/rx-1 = 3", "napi_defer_hard_irqs"),
+        ("gro_flush_timeout srv0 = 5000", "queue_gro_flush_timeout srv0/rx-1 = 7000", "gro_flush_timeout"),
+    ] {
+        let values = || [all, one].map(|text| bench.read(text));
+        run(&["--netns", &netns, "apply", "-y", "--setting", all, "--setting", one]).exits(0);
+        bench.host.write(&format!("sys/class/net/srv0/{file}"), b"0").expect("written");
+        assert_eq!(values(), ["0", "0"]);
+        let text = run(&["undo"]).exits(0);
+        assert!(text.contains("already 0") && !text.contains("left alone"), "{text}");
+        assert_eq!(values(), ["0", "0"], "{all}, {one}");
+
+        // A trial sets and takes back both several times.
+        let trial = ["--netns", &netns, "trial", "run", "--set", all, "--set", one];
+        let slots = ["--command", "echo 5", "--measure", "100ms", "--washout", "10ms", "--pairs", "2"];
+        run(&[&trial[..], &slots, &["--min-pairs", "2", "--calibration", "0"]].concat()).exits(0);
+        assert_eq!(values(), ["0", "0"], "{all}, {one}");
+        run(&["status"]).says(0, "nothing is applied");
+    }
+}
+
 /// Undo of the older one, the value of all, once ended with exit code 0, and that of the newer one then set what the older one had
 /// set.
 #[test]
