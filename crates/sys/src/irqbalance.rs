@@ -22,6 +22,7 @@ use rustix::process::{Pid, Uid, getegid, geteuid, getpid};
 
 use rxlab_base::units::IrqId;
 
+use super::shell::inherit_no_files;
 use super::signals::held_back;
 
 /// irqbalance answers from its main loop. After a change of its list it sleeps for a whole period, 10 s by default, and answers
@@ -126,6 +127,7 @@ fn leave_open(socket: OwnedFd) {
     // The limit of our own wait is the socket's. Where that or the program fails, the connection is closed.
     let _ = set_socket_timeout(&socket, Timeout::Recv, None);
     let mut shell = Command::new("sh");
+    inherit_no_files(&mut shell);
     // A program in the background has no other input than this.
     shell.args(["-c", "exec 3<&0; timeout 600 cat <&3 3<&- &"]).current_dir("/").process_group(0);
     shell.stdin(Stdio::from(socket)).stdout(Stdio::null()).stderr(Stdio::null());

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
@@ -25,9 +25,6 @@ pub use search::{Hidden, Namespaces};
 
 /// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
-
-/// File system type that statfs(2) reports for a namespace file (include/uapi/linux/magic.h).
-const NSFS_MAGIC: i64 = 0x6e73_6673;
 
 /// Inode of the initial PID namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h). A process in another
 /// one sees only part of the processes of the machine.
@@ -133,16 +130,29 @@ pub(super) fn open_netns(path: &Path) -> Result<OwnedFd, OpenError> {
     let failed = |errno| OpenError::Namespace { path: path.to_owned(), errno };
     let open = |path: &Path, flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
     let found = open(path, OFlags::PATH).map_err(failed)?;
-    if rustix::fs::fstatfs(&found).map_err(failed)?.f_type != NSFS_MAGIC {
-        return Err(failed(Errno::INVAL));
-    }
-    let again = format!("/proc/self/fd/{}", found.as_raw_fd());
-    match open(again.as_ref(), OFlags::RDONLY) {
+    match open_found(&found) {
         // Without procfs there are no such roots.
         Err(Errno::NOENT) => open(path, OFlags::RDONLY),
         opened => opened,
     }
     .map_err(failed)
+}
+
+/// Opens what an `O_PATH` descriptor leads to if it is a namespace.
+fn open_found(found: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let known =
+        rustix::fs::statx(found, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;
+    if !is_of_nsfs(&known)? {
+        return Err(Errno::INVAL);
+    }
+    let again = format!("/proc/self/fd/{}", found.as_raw_fd());
+    rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// True for a file of the file system of namespaces. Asks no other file system: one of a user's may never answer (FUSE).
+fn is_of_nsfs(known: &Statx) -> Result<bool, Errno> {
+    let own = rustix::fs::statx(CWD, OWN, AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;
+    Ok((known.stx_dev_major, known.stx_dev_minor) == (own.stx_dev_major, own.stx_dev_minor))
 }
 
 /// Moves only the calling thread into the network namespace of `path`: a file such as

@@ -109,7 +109,9 @@ pub enum PerformError {
     #[error("nothing was changed, because the guard did not start: {0}")]
     Guard(io::Error),
     /// Undo would not find the directory that commands run in; nothing was changed.
-    #[error("nothing was changed, because undo cannot find a working directory whose name is not UTF-8")]
+    #[error(
+        "nothing was changed, because undo cannot find a working directory that was removed or whose name is not UTF-8"
+    )]
     Directory,
     /// The record cannot be written; nothing was changed.
     #[error(transparent)]

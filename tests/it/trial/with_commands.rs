@@ -54,7 +54,7 @@ fn a_directory_whose_name_is_not_text_is_refused() {
     std::fs::create_dir(&odd).expect("created");
     let mut trial = trial(&tree, A, B, &["--pairs", "7"]);
     let text = one_line(&trial.current_dir(&odd).exits(2));
-    assert!(text.contains("a working directory whose name is not UTF-8"), "{text}");
+    assert!(text.contains("a working directory that was removed or whose name is not UTF-8"), "{text}");
     assert_eq!(set(&tree), "");
 }
 

@@ -254,7 +254,7 @@ fn put_back(store: &Store, (id, known): (&str, &History), lapse: Lapse, post: &d
     if history.pending_deadline().is_none() {
         // The attempt that closed it could not move its file.
         if history.is_closed() && !history.is_confirmed() {
-            let values = undo::settled(history);
+            let values = history.touched().iter().rev().filter_map(undo::settled).collect();
             let _ = store.leave_notice(&Notice { id: id.to_owned(), what, lapse, is_closed: true, values });
         }
         return Attempt::Over;

@@ -27,9 +27,9 @@ use rxlab_sys::Host;
 #[derive(Debug)]
 pub struct Undo {
     pub id: String,
-    /// Each target that was not settled before, in the order of undoing.
+    /// Each target that is not as it was before, or was not until now, in the order of undoing.
     pub outcomes: Vec<UndoOutcome>,
-    /// Targets that earlier attempts settled.
+    /// Targets that earlier attempts restored.
     pub earlier: Vec<UndoOutcome>,
     /// The result for its shell commands; `None` when there was nothing to revert.
     pub command: Option<CommandUndo>,
@@ -47,7 +47,7 @@ impl Undo {
         self.journal_error.is_none() && !trouble && !self.has_failed()
     }
 
-    /// What to say of it if nobody asked for it: of all its targets, as the earlier attempts have said nothing.
+    /// What to say of an undo that no user asked for: of all targets, as earlier attempts have said nothing.
     pub fn notice(self, what: String, lapse: Lapse) -> Notice {
         let Self { id, outcomes, earlier, closed: is_closed, .. } = self;
         Notice { id, what, lapse, is_closed, values: [earlier, outcomes].concat() }
@@ -75,15 +75,24 @@ pub(super) fn run(
     options: UndoOptions,
     search: &Search,
 ) -> Undo {
-    let mut outcomes = Vec::new();
     let mut journal_error = None;
     let command = commands::take_back(&mut journal, host, &mut journal_error);
     // Queues come and go with the restored values.
     let mut model = Cow::Borrowed(model);
-    let earlier = settled(journal.history());
-    let mut targets: VecDeque<(Touched, Option<usize>)> =
-        journal.history().touched().into_iter().rev().map(|touched| (touched, None)).collect();
-    targets.retain(|(touched, _)| !touched.outcome.as_ref().is_some_and(Outcome::settles));
+    let (mut outcomes, mut earlier, mut targets) = (Vec::new(), Vec::new(), VecDeque::new());
+    for touched in journal.history().touched().into_iter().rev() {
+        let is_over = match &touched.outcome {
+            // It may be back by now, and who asks may not have heard of it.
+            Some(Outcome::Drift { .. }) => false,
+            Some(Outcome::RestoredInPart { .. }) => !options.force,
+            outcome => outcome.as_ref().is_some_and(Outcome::settles),
+        };
+        match settled(&touched).filter(|_| is_over) {
+            Some(one) if one.trouble => outcomes.push(one),
+            Some(one) => earlier.push(one),
+            None => targets.push_back((touched, None)),
+        }
+    }
     while let Some((touched, again)) = targets.pop_front() {
         let back = caught(|| match locate(host, &model, journal.history(), &touched, search) {
             Place::Here(target) => {
@@ -129,14 +138,10 @@ pub(super) fn run(
     Undo { id: journal.id().to_owned(), outcomes, earlier, command, closed, journal_error }
 }
 
-/// Targets that need no further attempt, in the order of undoing.
-pub(super) fn settled(history: &History) -> Vec<UndoOutcome> {
-    let settled = |touched: Touched| {
-        let outcome = touched.outcome.clone().filter(Outcome::settles)?;
-        let target = touched.target.clone();
-        Some(undone(touched, target, outcome))
-    };
-    history.touched().into_iter().rev().filter_map(settled).collect()
+/// What the last attempt did with a target, if it needs no other one.
+pub(super) fn settled(touched: &Touched) -> Option<UndoOutcome> {
+    let outcome = touched.outcome.clone().filter(Outcome::settles)?;
+    Some(undone(touched.clone(), touched.target.clone(), outcome))
 }
 
 fn undone(touched: Touched, target: Target, outcome: Outcome) -> UndoOutcome {

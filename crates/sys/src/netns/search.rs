@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::{INITIAL_PID_NAMESPACE, NSFS_MAGIC, Namespace, in_netns};
+use super::{INITIAL_PID_NAMESPACE, Namespace, inside, is_of_nsfs, open_found, open_netns};
 use crate::OpenError;
 use crate::shown::all_are_listed;
 use rxlab_base::parse;
@@ -136,11 +136,7 @@ fn everything_is_listed() -> Result<(), Hidden> {
 /// does. A process may have ended or closed the file since, and opened another one by the same number.
 fn enter_one(inode: u64, paths: &[PathBuf]) -> Result<Option<(Namespace, Option<u64>)>, OpenError> {
     for path in paths {
-        let found = Namespace::open(path).and_then(|found| {
-            let mark = in_netns(path, || mark(OWN_THREAD.as_ref()))?;
-            Ok((found, mark.ok()))
-        });
-        match found {
+        match open_netns(path).and_then(|file| enter(path, &file)) {
             Ok(found) if found.0.inode == inode => return Ok(Some(found)),
             Ok(_) => {}
             Err(error) if error.leads_nowhere() => {}
@@ -148,6 +144,29 @@ fn enter_one(inode: u64, paths: &[PathBuf]) -> Result<Option<(Namespace, Option<
         }
     }
     Ok(None)
+}
+
+/// Opens nothing yet: asks no file system and no driver.
+const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+type Entered = (Namespace, Option<u64>);
+
+/// The namespace of a file that `path` led to, with its mark if that can be read.
+fn enter(path: &Path, file: &OwnedFd) -> Result<Entered, OpenError> {
+    let mark = inside(path, file, || mark(OWN_THREAD.as_ref()))?;
+    Ok((Namespace::of(path, file)?, mark.ok()))
+}
+
+/// The namespace mounted on `point` below a directory; `None` if something else is there. `path` is for messages.
+fn enter_mount(directory: &OwnedFd, point: &Path, path: &Path) -> Result<Option<Entered>, OpenError> {
+    // A mount point has no link in its path.
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let found = openat2(directory, point, OPEN, Mode::empty(), resolve).and_then(|found| open_found(&found));
+    match found {
+        Ok(file) => enter(path, &file).map(Some),
+        Err(Errno::NOENT | Errno::INVAL | Errno::LOOP | Errno::NOTDIR) => Ok(None),
+        Err(errno) => Err(OpenError::Namespace { path: path.to_owned(), errno }),
+    }
 }
 
 /// Results of a search.
@@ -196,11 +215,11 @@ impl Seen {
     /// Adds a file if it is a namespace: a crash leaves plain files in `/run/netns`. Its process may end at any moment,
     /// between two system calls too.
     fn add(&mut self, path: PathBuf) -> io::Result<()> {
-        let inode = std::fs::metadata(&path)
-            .and_then(|file| Ok((rustix::fs::statfs(&path)?.f_type == NSFS_MAGIC).then(|| file.ino())));
-        match inode {
-            Ok(inode) => {
-                inode.into_iter().for_each(|inode| self.paths.entry(inode).or_default().push(path.clone()));
+        match as_known(&path) {
+            Ok(known) => {
+                if is_of_nsfs(&known)? {
+                    self.paths.entry(known.stx_ino).or_default().push(path);
+                }
                 Ok(())
             }
             Err(error) if is_gone(&error) => Ok(()),
@@ -223,20 +242,28 @@ impl Seen {
             Err(error) => return Err(error),
             Ok(_) => {}
         }
-        // A user who made the mount namespace may have laid the path through a file system that never answers (FUSE).
-        let may_be_walked = is_our_users(&thread.join("ns/mnt")).unwrap_or(false);
-        for (inode, point) in mounted(thread)? {
+        let directory = match rustix::fs::open(thread.join("root"), OPEN, Mode::empty()) {
+            Ok(directory) => Some(directory),
+            Err(Errno::NOENT | Errno::SRCH) => return Ok(()),
+            Err(Errno::ACCESS | Errno::PERM) => None,
+            Err(errno) => return Err(errno.into()),
+        };
+        let mounts = mounted(thread)?;
+        // A user who made the mount namespace may have laid the path through a file system that never answers (FUSE). Asked last:
+        // from a user's mount namespace no thread of the user's comes back to ours.
+        let directory = directory.filter(|_| is_our_users(&thread.join("ns/mnt")).unwrap_or(false));
+        for (inode, point) in mounts {
             if self.found.contains_key(&inode) {
                 continue;
             }
             // At once: the thread may end.
             let path = root.join(&point);
-            let paths = if may_be_walked { std::slice::from_ref(&path) } else { &[] };
-            match enter_one(inode, paths) {
-                Ok(Some(found)) => {
+            let entered = directory.as_ref().map(|directory| enter_mount(directory, &point, &path));
+            match entered.unwrap_or(Ok(None)) {
+                Ok(Some(found)) if found.0.inode == inode => {
                     self.found.insert(inode, found);
                 }
-                Ok(None) => self.unreached.push(Mounted { inode, point, thread: thread.to_owned(), path }),
+                Ok(_) => self.unreached.push(Mounted { inode, point, thread: thread.to_owned(), path }),
                 Err(error) => self.hide(error.to_string()),
             }
         }
