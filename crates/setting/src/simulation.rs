@@ -172,12 +172,18 @@ pub fn all_irqs(nic: &Nic) -> Vec<IrqId> {
     numbers
 }
 
+/// An interrupt that may stay on its CPU does (apic_set_affinity); others go to the first CPU.
 fn send(nic: &mut Nic, moved: &[IrqId], mask: &CpuMask, online: &CpuMask) {
-    let lands: CpuMask = mask.intersection(online).first().into_iter().collect();
+    let may = mask.intersection(online);
+    let first: CpuMask = may.first().into_iter().collect();
     let irqs = nic.rx.iter_mut().flat_map(|queue| &mut queue.irqs).chain(&mut nic.other_irqs);
     for irq in irqs.filter(|irq| moved.contains(&irq.number)) {
         irq.affinity = Fact::Known(mask.clone());
-        irq.effective = Fact::Known(lands.clone());
+        let stays =
+            irq.effective.known().is_some_and(|cpus| cpus.len() == 1 && cpus.difference(&may).is_empty());
+        if !stays {
+            irq.effective = Fact::Known(first.clone());
+        }
     }
 }
 
@@ -251,5 +257,26 @@ fn spread_table(nic: &mut Nic) {
     if let Fact::Known(rss) = &mut nic.hardware.rss {
         let turns = queues.iter().copied().cycle();
         rss.table.iter_mut().zip(turns).for_each(|(entry, queue)| *entry = queue);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rxlab_base::units::Fact;
+    use rxlab_path::sketch::{Sketch, cpus};
+
+    /// It was taken for an interrupt of CPU 1, and a mask was made for the wrong CPU.
+    #[test]
+    fn an_interrupt_that_may_stay_does() {
+        let lands = |mask: &str| {
+            let (mut model, _) = Sketch::new(4).device("eth0", &[2]).build();
+            let set = format!("irq_affinity eth0/rx-0 = {mask}").parse().expect("a setting");
+            super::simulate(&mut model, &set);
+            let irq = &model.nics[0].rx[0].irqs[0];
+            assert_eq!(irq.affinity, Fact::Known(cpus(mask)));
+            irq.effective.clone()
+        };
+        assert_eq!(lands("1-2"), Fact::Known(cpus("2")));
+        assert_eq!(lands("1,3"), Fact::Known(cpus("1")));
     }
 }
