@@ -9,9 +9,9 @@ use super::places::{Loaded, loaded_of, node, of_node};
 use super::{Check, Finding, Rule, Severity};
 use crate::family::PlanName;
 use rxlab_base::number::{cpus_text, percent, plural};
-use rxlab_base::units::CpuMask;
-use rxlab_path::evidence::{SUBSTANTIAL, brought, rounds};
-use rxlab_path::model::{Model, Nic, Rates};
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_path::evidence::{SUBSTANTIAL, arrivals, brought, queue_packets, rounds};
+use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 
 pub(super) const RULE: Rule = Rule {
     id: "irq-on-wrong-node",
@@ -50,12 +50,13 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let has_cpus = |own: &u32| !of_node(model, *own).intersection(&usable).is_empty();
     let uncounted = if rates.uncounted { brought(model, rates) } else { BTreeMap::new() };
     let rounds = if rates.uncounted { 1.0 } else { rounds(model, rates, nic) };
-    // The rest is the work of packets that other interfaces and masks bring to that CPU.
+    // The rest is the work of packets that other interfaces and masks bring to that CPU, or that it hands on.
     let own_load = |queue: &Loaded<'_>| {
         let here = queues.iter().filter(|other| other.cpu == queue.cpu);
         let own = here.map(|other| other.packets).sum::<f64>() * rounds;
         let counted = rates.cpu(queue.cpu).map_or(0.0, |cpu| cpu.packets);
-        let all = uncounted.get(&queue.cpu).copied().unwrap_or(counted);
+        let passed = || counted + handed_on(model, rates, queue.cpu);
+        let all = uncounted.get(&queue.cpu).copied().unwrap_or_else(passed);
         queue.load * own / all.max(own)
     };
     let busiest = queues.iter().rev().max_by(|a, b| own_load(a).total_cmp(&own_load(b)))?;
@@ -93,6 +94,20 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         plans: vec![PlanName::NearIrqs],
         ..RULE.finding()
     })
+}
+
+/// Packets/s of all devices that a CPU takes off their queues and masks hand to others, where the stack counts them.
+fn handed_on(model: &Model, rates: &Rates, cpu: CpuId) -> f64 {
+    let devices =
+        model.nics.iter().filter(|nic| nic.kind == NicKind::Device && model.carriers(nic).is_empty());
+    let queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+    let of_queue = |(nic, queue): (&Nic, &RxQueue)| {
+        let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty())?;
+        let here = arrivals(queue, model, rates).get(&cpu).copied()?;
+        let others = mask.difference(&cpu.into()).len() as f64 / mask.len() as f64;
+        Some(queue_packets(nic, queue, rates) * here * others)
+    };
+    queues.filter_map(of_queue).sum()
 }
 
 /// `node 0`, `nodes 0, 1`.
@@ -150,6 +165,20 @@ mod tests {
         };
         shared(9e3).silent(&RULE, "a tenth of the packets of CPU 3");
         assert_eq!(shared(9e4).findings(&RULE).len(), 1, "half of them");
+    }
+
+    /// Once a mask handed on most of what a CPU received, the rest of its time was taken for another interface's.
+    #[test]
+    fn what_is_handed_on_is_other_work() {
+        let shared = |mask: &str| {
+            let sketch =
+                Sketch::new(32).nodes(2).device("eth0", &[3]).on_node("eth0", 1).traffic("eth0", 3e3);
+            let sketch =
+                sketch.device("eth1", &[3]).on_node("eth1", 0).traffic("eth1", 9e4).rps("eth1", mask);
+            sketch.receives(3, 0.45, 3e3)
+        };
+        shared("4-7").silent(&RULE, "CPU 3 polls the queue of eth1");
+        assert_eq!(shared("").findings(&RULE).len(), 1, "it is eth0's");
     }
 
     /// The stack counts a packet once more in each bond and VLAN: it was once said to be other work.
