@@ -330,6 +330,7 @@ impl Share<'_> {
         const CORES: &str = "their cores";
         const PROGRAMS: &str = "busy programs";
         const SLOW: &str = "slow cores";
+        let has_time = |cpu: &CpuId| !self.taken.contains(*cpu) && !self.full.contains(*cpu);
         for (what, name, must) in [
             (&cores, CORES, self.options.whole_cores),
             (self.taken, "busy interrupts of other or unknown interfaces", true),
@@ -339,12 +340,14 @@ impl Share<'_> {
         ] {
             let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
             let rest: Vec<CpuId> = free.iter().copied().filter(|cpu| !what.contains(*cpu)).collect();
+            // Those that are left out next do not count.
+            let left = rest.iter().filter(|cpu| has_time(cpu)).count();
             // Neither its own other thread nor a slow CPU is of help to a queue while others are free.
             // A slow core is of help to a busy queue only.
             let must = must
-                || ([CORES, SLOW].contains(&name) && !rest.is_empty())
+                || ([CORES, SLOW].contains(&name) && left > 0)
                 || (name == SLOW && !group.iter().any(|unassigned| unassigned.is_busy));
-            if rest.len() < free.len() && (must || rest.len() >= needed) {
+            if rest.len() < free.len() && (must || left >= needed) {
                 free = rest;
                 without.push(name);
             }

@@ -73,6 +73,17 @@ fn no_packets_go_to_cpus_that_programs_fill() {
     assert_eq!(plan(&host(1), "rps"), [""; 0]);
 }
 
+/// The other threads of a hot core were left out for a CPU that a program fills, and that one then too.
+#[test]
+fn a_full_cpu_is_no_reason_to_leave_out_the_own_core() {
+    let host = |other: f64| {
+        let sketch = Sketch::new(4).smt().device("eth0", &[0]).traffic("eth0", 3.5e5);
+        spread_by(sketch.receives(0, 0.7, 3.5e5).works(1, other).works(3, other))
+    };
+    assert_eq!(plan(&host(0.97), "rps"), ["rps eth0/rx-0 = 2"]);
+    assert_eq!(plan(&host(0.1), "rps"), ["rps eth0/rx-0 = 1,3"], "other cores have time");
+}
+
 /// The doctor said that no program reads what is forwarded, and `rxlab plan` switched RFS on.
 #[test]
 fn what_no_program_has_time_to_read_gets_no_rfs() {
