@@ -157,7 +157,7 @@ fn idle(machine: Machine<'_>, nic: &Nic) -> Option<String> {
 }
 
 /// Reason to leave RPS and RFS alone on an interface of whatever kind: kernel threads poll its queues, its packets never
-/// reach the network stack, or they are one flow.
+/// reach the network stack, they are one flow, or it is not known which of its packets are handed on already.
 pub(super) fn unsteerable(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
     if nic.napi.threaded.known() == Some(&true) {
         return Some(format!(
@@ -177,7 +177,9 @@ pub(super) fn unsteerable(model: &Model, rates: &Rates, nic: &Nic) -> Option<Str
             nic.name
         ));
     }
-    before_steering(nic, rates).or_else(|| one_outer_flow(model, rates, nic))
+    let is_hidden = nic.steering_queues().iter().any(|queue| queue.rps_cpus.known().is_none());
+    let hidden = || is_hidden.then(|| format!("a mask of {} cannot be read", nic.name));
+    before_steering(nic, rates).or_else(|| one_outer_flow(model, rates, nic)).or_else(hidden)
 }
 
 /// The CPU that receives longest, if threads do it and the packets are those of `nic`. Drivers whose NAPIs belong to no
@@ -505,37 +507,31 @@ fn propose(
     rps: Vec<PlannedSetting>,
     without: Option<String>,
 ) -> Spread {
-    let readable = nic.rx.iter().all(|queue| queue.rps_cpus.known().is_some());
     let refused = rfs::refusal(model);
-    let rfs = if readable && refused.is_none() { rfs::settings(model, nic) } else { Vec::new() };
+    let rfs = if refused.is_none() { rfs::settings(model, nic) } else { Vec::new() };
     let mut spread = Spread::default();
     let off = nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty));
     let is_uneven = || nic.rx.iter().any(|queue| rarely_interrupts(nic, queue, rates));
-    let unmasked = || match (readable, off) {
-        (false, _) => format!("a mask of {} cannot be read", nic.name),
-        (true, true) => match unproven(model, rates, nic) {
-            Some(why) => why,
-            None if nic.is_steered_by_first() && reach_every_cpu(nic, model, rates) => format!(
-                "{0}/rx-0 has the mask of all queues of {0}, and their interrupts land on every CPU",
-                nic.name
-            ),
-            None if is_uneven() => format!(
-                "{} counts no packets by queue, and its interrupts differ too much to tell which of its queues to hand on",
-                nic.name
-            ),
-            None => {
-                let why = without.as_deref().unwrap_or("no CPU has room for their packets");
-                format!("no masks for the queues of {}: {why}", nic.name)
-            }
-        },
-        (true, false) => format!("the masks of {} need no change", nic.name),
+    let unmasked = || match unproven(model, rates, nic) {
+        _ if !off => format!("the masks of {} need no change", nic.name),
+        Some(why) => why,
+        None if nic.is_steered_by_first() && reach_every_cpu(nic, model, rates) => format!(
+            "{0}/rx-0 has the mask of all queues of {0}, and their interrupts land on every CPU",
+            nic.name
+        ),
+        None if is_uneven() => format!(
+            "{} counts no packets by queue, and its interrupts differ too much to tell which of its queues to hand on",
+            nic.name
+        ),
+        None => {
+            let why = without.as_deref().unwrap_or("no CPU has room for their packets");
+            format!("no masks for the queues of {}: {why}", nic.name)
+        }
     };
     spread.reasons.extend(rps.is_empty().then(|| Variable::Rps.because(unmasked())));
     spread.reasons.extend(rfs.is_empty().then(|| {
         Variable::Rfs.because(if let Some(why) = refused {
             why
-        } else if !readable {
-            format!("unknown whether RPS is on for {}", nic.name)
         } else if rfs::are_readable(model, nic) {
             format!("the tables of {} are complete", nic.name)
         } else {

@@ -7,7 +7,7 @@ use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
 use super::{Spread, Variable, readers, spread};
 use crate::plan::policy::{Options, Policy};
-use rxlab_base::units::{CpuId, CpuMask, IrqId};
+use rxlab_base::units::{CpuId, CpuMask, IrqId, Need};
 use rxlab_path::model::{Fact, IrqRates, Model, Nic, RxQueue};
 use rxlab_path::sketch::{Sketch, cpus};
 use rxlab_setting::{Plan, Target, simulation};
@@ -82,6 +82,23 @@ fn a_full_cpu_is_no_reason_to_leave_out_the_own_core() {
     };
     assert_eq!(plan(&host(0.97), "rps"), ["rps eth0/rx-0 = 2"]);
     assert_eq!(plan(&host(0.1), "rps"), ["rps eth0/rx-0 = 1,3"], "other cores have time");
+}
+
+/// A mask that the next plan switched off was left in use: what another queue hands on already is not known.
+#[test]
+fn masks_next_to_one_that_cannot_be_read_stay() {
+    let host = |first: Fact<CpuMask>| {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[7e4; 2]);
+        let sketch = sketch.all_receive("0-1", 0.72, 7e4).edit("eth0", |nic| nic.rx[0].rps_cpus = first);
+        spread_by(sketch)
+    };
+    assert_eq!(plan(&host(Fact::Known(cpus(""))), "rps").len(), 2);
+    let hidden = host(Fact::Denied(Need::Root));
+    let reasons: Vec<String> = hidden.reasons.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (hidden.proposals, reasons),
+        (Vec::new(), vec!["rps: a mask of eth0 cannot be read".to_owned()])
+    );
 }
 
 /// The doctor said that no program reads what is forwarded, and `rxlab plan` switched RFS on.
