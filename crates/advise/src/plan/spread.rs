@@ -144,7 +144,8 @@ fn refusal(machine: Machine<'_>, nic: &Nic) -> Option<Reason> {
 /// Without traffic, a plan is for the traffic to come.
 fn idle(machine: Machine<'_>, nic: &Nic) -> Option<String> {
     let rates = machine.rates.nic(&nic.name).filter(|rates| !rates.counts_forwarded)?;
-    let all: f64 = machine.rates.cpus.iter().map(|cpu| cpu.packets).sum();
+    let of_cpus = || machine.rates.cpus.iter().map(|cpu| cpu.packets).sum();
+    let all: f64 = if machine.rates.uncounted { machine.all_packets() } else { of_cpus() };
     let is_begun = rfs::is_handed_on(nic) || nic.rx.iter().any(rfs::has_flows);
     (rates.rx_packets < TRAFFIC && all >= TRAFFIC && !is_begun).then(|| {
         format!(

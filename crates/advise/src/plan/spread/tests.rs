@@ -101,6 +101,15 @@ fn masks_next_to_one_that_cannot_be_read_stay() {
     );
 }
 
+/// Where packets are not counted by CPU, one plan said that an interface is idle, and the next one gave it a mask.
+#[test]
+fn an_idle_interface_is_one_although_no_cpu_counts_packets() {
+    let sketch = Sketch::new(8).device("eth0", &[0]).device("eth1", &[1]).traffic("eth0", 9e4);
+    let (model, rates) = sketch.receives(0, 0.9, 0.0).measured(|rates| rates.uncounted = true).build();
+    let reasons = spread(&model, &rates, Some(&"eth1".parse().expect("a name"))).reasons;
+    assert_eq!(reasons[0].text(), "eth1 receives 10 packets/s of 90,010: too few for RPS or RFS");
+}
+
 /// The doctor said that no program reads what is forwarded, and `rxlab plan` switched RFS on.
 #[test]
 fn what_no_program_has_time_to_read_gets_no_rfs() {
