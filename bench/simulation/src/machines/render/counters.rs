@@ -65,8 +65,12 @@ fn softnet(truth: &Truth, work: &BTreeMap<CpuId, Work>, seconds: f64) -> String 
         return "x\n".to_owned();
     }
     let columns = if truth.kernel >= Kernel::V6_8 { " 00000000 00000000" } else { "" };
+    // What a mask divides into no whole numbers is not lost: all CPUs together count every packet.
+    let mut rest = 0.0;
     let row = |(cpu, work): (&CpuId, &Work)| {
-        let processed = (work.packets * seconds).round() as u64 as u32;
+        let packets = work.packets * seconds + rest;
+        rest = packets - packets.round();
+        let processed = packets.round() as u64 as u32;
         let here = |loss: &&Loss| matches!(&loss.place, Place::Backlog { cpu: at, .. } if at == cpu);
         let dropped: f64 = truth.losses.iter().filter(here).map(|loss| loss.per_second).sum();
         let dropped = (dropped * seconds).round() as u64 as u32;
