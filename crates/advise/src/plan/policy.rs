@@ -100,8 +100,7 @@ impl Policy {
             && only.is_none()
             && let Some(why) = pointless(model, rates, options)
         {
-            let reasons = vec![Reason::Other(why)];
-            let none = Drafted { settings: Vec::new(), variables: Vec::new(), reasons, notes: Vec::new() };
+            let none = Drafted { reasons: vec![Reason::Other(why)], ..Drafted::default() };
             return finish(self, (model, rates), none, only);
         }
         let (own, of_own) = concerned(model, rates, &options.nics);
@@ -154,8 +153,8 @@ impl Policy {
             Policy::Minimal => minimal(&mut draft),
             Policy::Full => full(&mut draft),
         }
-        let Draft { settings, variables, reasons, notes, .. } = draft;
-        Drafted { settings, variables, reasons, notes }
+        let Draft { settings, variables, reasons, notes, topology, .. } = draft;
+        Drafted { usable: topology.usable, settings, variables, reasons, notes }
     }
 }
 
@@ -197,8 +196,10 @@ fn concerned(model: &Model, rates: &Rates, named: &[NicName]) -> (Model, Rates) 
 }
 
 /// The outcome of the steps.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Drafted {
+    /// The CPUs that may get receive work.
+    usable: CpuMask,
     settings: Vec<PlannedSetting>,
     variables: Vec<Variable>,
     reasons: Vec<Reason>,
@@ -279,7 +280,7 @@ fn finish(
     drafted: Drafted,
     only: Option<&[Variable]>,
 ) -> Policed {
-    let Drafted { mut settings, variables, reasons, mut notes } = drafted;
+    let Drafted { mut settings, variables, reasons, mut notes, .. } = drafted;
     settings.sort_by_key(|planned| apply_order(&planned.set.knob));
     let name = match only {
         None => policy.to_string(),

@@ -91,7 +91,8 @@ fn settled_in(
                 new.extend(placing.map(|variable| (*variable, UNSTABLE.to_owned())));
             }
         }
-        if new.is_empty() && turns > 0 && judge.is_restless(seen, &drafted) {
+        let may_wait = new.is_empty() && turns > 0 && !judge.is_bound(seen, &drafted);
+        if may_wait && judge.is_restless(seen, &drafted) {
             let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
             new.extend(placing.map(|variable| (*variable, UNCOUNTED.to_owned())));
         }
@@ -109,7 +110,7 @@ fn settled_in(
 /// Reason not to spread by masks alone.
 pub(super) fn objection_to_masks(seen: (&Model, &Rates), masks: &[PlannedSetting]) -> Option<String> {
     let variables = vec![Variable::Rps];
-    let drafted = Drafted { settings: masks.to_vec(), variables, reasons: Vec::new(), notes: Vec::new() };
+    let drafted = Drafted { settings: masks.to_vec(), variables, ..Drafted::default() };
     Judge::new(Policy::Spread, seen.1, &Options::default(), None).objection(seen, &drafted)
 }
 
@@ -155,17 +156,15 @@ impl<'a> Judge<'a> {
             }
             drafted = both;
         }
-        let is_unsound = !self.must_steer(seen.0, &drafted.settings) && shares_cpus(seen, &drafted.settings);
+        let is_unsound = !must_steer(seen.0, &drafted) && shares_cpus(seen, &drafted.settings);
         (drafted, is_unsound.then(|| (Variable::Rps, SHARED.to_owned())).into_iter().collect())
     }
 
     /// True if the next plan would have settings, or the doctor more to say of the placement, because packets that are not counted
-    /// by queue are shared out otherwise than expected. Settings of new queues wait for the next plan in any case, and CPUs that should take none are left at any cost.
+    /// by queue are shared out otherwise than expected. Settings of new queues wait for the next plan in any case.
     fn is_restless(&self, seen: (&Model, &Rates), drafted: &Drafted) -> bool {
         let is_placing = PLACING.iter().any(|variable| drafted.variables.contains(variable));
-        let frees_cpus = drafted.variables.contains(&Variable::Irq) && interrupts_kept_free(seen);
-        let is_bound = self.is_asked() || self.must_steer(seen.0, &drafted.settings) || frees_cpus;
-        if !is_placing || is_bound || drafted.variables.contains(&Variable::Channels) {
+        if !is_placing || drafted.variables.contains(&Variable::Channels) {
             return false;
         }
         let others = Work::new(seen.0, seen.1, &CpuTopology::new(seen.0)).others();
@@ -180,12 +179,10 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// True if masks that these settings replace have CPUs that they should leave at any cost.
-    fn must_steer(&self, model: &Model, settings: &[PlannedSetting]) -> bool {
-        let may = model.usable().difference(&self.options.isolated);
-        let replaced = settings.iter().map(|planned| &planned.set).filter(|set| set.knob == "rps");
-        let mut masks = replaced.filter_map(|set| rx_queue(model, &set.target)?.rps_cpus.known());
-        self.policy == Policy::Isolate || masks.any(|mask| !mask.difference(&may).is_empty())
+    /// True if a draft takes receive work off CPUs that should have none: these are left at any cost.
+    fn is_bound(&self, seen: (&Model, &Rates), drafted: &Drafted) -> bool {
+        let frees_cpus = || drafted.variables.contains(&Variable::Irq) && interrupts_kept_free(seen);
+        self.is_asked() || must_steer(seen.0, drafted) || frees_cpus()
     }
 
     /// The draft with as much as the simulation has no objection to.
@@ -299,6 +296,13 @@ fn more_of_placement(before: (&Model, &Rates), after: (&Model, &Rates)) -> Optio
     let is_more = then.len() > before.len();
     let mut new = then.into_iter().filter(|finding| before.iter().all(|old| old.title != finding.title));
     new.next().filter(|_| is_more)
+}
+
+/// True if masks that a draft replaces have CPUs that should get no receive work.
+fn must_steer(model: &Model, drafted: &Drafted) -> bool {
+    let replaced = drafted.settings.iter().map(|planned| &planned.set).filter(|set| set.knob == "rps");
+    let mut masks = replaced.filter_map(|set| rx_queue(model, &set.target)?.rps_cpus.known());
+    masks.any(|mask| !mask.difference(&drafted.usable).is_empty())
 }
 
 /// The machine and its rates once settings are applied.
@@ -420,23 +424,22 @@ fn hands_to_unusable(model: &Model) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Drafted, Judge, Options, Policy, Variable};
+    use super::{Drafted, Variable, must_steer};
     use rxlab_base::units::{Fact, QueueId};
     use rxlab_path::sketch::{Sketch, cpus};
     use rxlab_setting::{PlannedSetting, Setting, Target};
 
-    /// A mask of an interface that was not planned for once kept unsound masks of others in the plan.
+    /// A mask of an interface that was not planned for once kept unsound masks of others in the plan, and so did the policy isolate.
     #[test]
     fn only_masks_that_are_replaced_have_to_change() {
         let sketch = Sketch::new(4).device("eth0", &[0]).device("eth1", &[1]).isolate("3");
-        let (model, rates) = sketch.rps("eth0", "2").rps("eth1", "2-3").build();
-        let options = Options::default();
-        let judge = Judge::new(Policy::Full, &rates, &options, None);
+        let (model, _) = sketch.rps("eth0", "2").rps("eth1", "2-3").build();
         let set = |name: &str| {
             let target = Target::queue(&name.parse().expect("a name"), QueueId::rx(0));
-            [PlannedSetting::new(Setting::new("rps", target, "2"), "why", None)]
+            let settings = vec![PlannedSetting::new(Setting::new("rps", target, "2"), "why", None)];
+            Drafted { usable: model.usable(), settings, ..Drafted::default() }
         };
-        assert!(!judge.must_steer(&model, &set("eth0")) && judge.must_steer(&model, &set("eth1")));
+        assert!(!must_steer(&model, &set("eth0")) && must_steer(&model, &set("eth1")));
     }
 
     /// An interrupt was set to where it was already, if the kernel did not show its CPU: one draft had sent it elsewhere, and the
@@ -451,7 +454,7 @@ mod tests {
         let drafted = |cpu: &str| {
             let set = format!("irq_affinity eth0/rx-0 = {cpu}").parse().expect("a setting");
             let settings = vec![PlannedSetting::new(set, "why", None)];
-            Drafted { settings, variables: vec![Variable::Irq], reasons: Vec::new(), notes: Vec::new() }
+            Drafted { settings, variables: vec![Variable::Irq], ..Drafted::default() }
         };
         let joined = |next: &str| {
             let mut both = drafted("3");
