@@ -82,8 +82,12 @@ fn settled_in(
         let variables: Vec<Variable> = left_out.iter().map(|(variable, _)| *variable).collect();
         let (mut drafted, mut new) = judge.joined(seen, &variables);
         new.retain(|(variable, _)| !variables.contains(variable));
-        // The next plan does not know what this one left out.
-        let is_checked = new.is_empty() && !left_out.is_empty() && !drafted.settings.is_empty();
+        // The next plan does not know what this one left out, nor to what an objection was.
+        let is_objected = || drafted.reasons.iter().any(|reason| matches!(reason, Reason::LeftAlone(..)));
+        let has_new_queues = drafted.variables.contains(&Variable::Channels);
+        let is_part = || is_objected() && !has_new_queues && !judge.is_bound(seen, &drafted);
+        let is_checked =
+            new.is_empty() && !drafted.settings.is_empty() && (!left_out.is_empty() || is_part());
         if let Some(turns) = turns.checked_sub(1).filter(|_| is_checked) {
             let (after, then) = simulated(seen, &drafted.settings);
             if !settled_in(turns, policy, (&after, &then), options, only).settings.is_empty() {
@@ -424,7 +428,7 @@ fn hands_to_unusable(model: &Model) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Drafted, Variable, must_steer};
+    use super::{Drafted, Options, Policy, Variable, must_steer, settled, simulated};
     use rxlab_base::units::{Fact, QueueId};
     use rxlab_path::sketch::{Sketch, cpus};
     use rxlab_setting::{PlannedSetting, Setting, Target};
@@ -440,6 +444,20 @@ mod tests {
             Drafted { usable: model.usable(), settings, ..Drafted::default() }
         };
         assert!(!must_steer(&model, &set("eth0")) && must_steer(&model, &set("eth1")));
+    }
+
+    /// An objection left the interrupts out, and the next plan, whose busiest CPU was busier, moved them and took a mask back.
+    #[test]
+    fn what_an_objection_leaves_out_is_not_for_the_next_plan() {
+        let host = Sketch::new(4).nodes(2).device("eth0", &[2]).device("eth1", &[0]).device("eth2", &[0]);
+        let host = host.traffic("eth0", 19_250.0).traffic("eth1", 81_850.0).traffic("eth2", 5_700.0);
+        let host = host.isolate("0").rps("eth1", "1").receives(0, 0.9, 5_700.0);
+        let (model, rates) = host.receives(1, 0.885, 81_850.0).receives(2, 0.385, 19_250.0).build();
+        let plan = |seen| settled(Policy::Latency, seen, &Options::default(), None);
+        let first = plan((&model, &rates));
+        let (after, then) = simulated((&model, &rates), &first.settings);
+        let next = plan((&after, &then)).settings;
+        assert_eq!(next.iter().map(|planned| planned.set.to_string()).collect::<Vec<_>>(), [""; 0]);
     }
 
     /// An interrupt was set to where it was already, if the kernel did not show its CPU: one draft had sent it elsewhere, and the
