@@ -54,6 +54,9 @@ const UNSTABLE: &str = "the next plan would change it again";
 const UNCOUNTED: &str = "packets are not counted by queue, and the next plan could change it again";
 const SHARED: &str = "a mask would contain the CPU of its own interrupt, or a CPU of another queue's mask";
 
+/// Note about a plan that is made at any cost.
+const AGAIN: &str = "packets are not counted by queue, so what each interrupt brings is estimated: plan again once this plan is applied";
+
 /// A variable to leave out, and the reason.
 type LeftOut = (Variable, String);
 
@@ -95,10 +98,13 @@ fn settled_in(
                 new.extend(placing.map(|variable| (*variable, UNSTABLE.to_owned())));
             }
         }
-        let may_wait = new.is_empty() && turns > 0 && !judge.is_bound(seen, &drafted);
-        if may_wait && judge.is_restless(seen, &drafted) {
-            let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
-            new.extend(placing.map(|variable| (*variable, UNCOUNTED.to_owned())));
+        if new.is_empty() && turns > 0 {
+            if judge.is_bound(seen, &drafted) {
+                drafted.notes.extend(is_estimated(seen, &drafted).then(|| AGAIN.to_owned()));
+            } else if judge.is_restless(seen, &drafted) {
+                let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
+                new.extend(placing.map(|variable| (*variable, UNCOUNTED.to_owned())));
+            }
         }
         if new.is_empty() {
             for why in left_out.iter().map(|(_, why)| why).collect::<BTreeSet<_>>() {
@@ -302,6 +308,12 @@ fn more_of_placement(before: (&Model, &Rates), after: (&Model, &Rates)) -> Optio
     new.next().filter(|_| is_more)
 }
 
+/// True if interrupts move that may bring more or less than estimated.
+fn is_estimated((model, rates): (&Model, &Rates), drafted: &Drafted) -> bool {
+    let others = || Work::new(model, rates, &CpuTopology::new(model)).others();
+    drafted.variables.contains(&Variable::Irq) && !others().is_empty()
+}
+
 /// True if masks that a draft replaces have CPUs that should get no receive work.
 fn must_steer(model: &Model, drafted: &Drafted) -> bool {
     let replaced = drafted.settings.iter().map(|planned| &planned.set).filter(|set| set.knob == "rps");
@@ -428,7 +440,7 @@ fn hands_to_unusable(model: &Model) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Drafted, Options, Policy, Variable, must_steer, settled, simulated};
+    use super::{AGAIN, Drafted, Options, Policy, Variable, must_steer, settled, simulated};
     use rxlab_base::units::{Fact, QueueId};
     use rxlab_path::sketch::{Sketch, cpus};
     use rxlab_setting::{PlannedSetting, Setting, Target};
@@ -458,6 +470,19 @@ mod tests {
         let (after, then) = simulated((&model, &rates), &first.settings);
         let next = plan((&after, &then)).settings;
         assert_eq!(next.iter().map(|planned| planned.set.to_string()).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    /// Interrupts that leave CPUs at any cost came to fewer, and which of these would be busy was not known.
+    #[test]
+    fn a_plan_by_estimates_says_to_plan_again() {
+        let notes = |host: fn(Sketch) -> Sketch| {
+            let host = host(Sketch::new(8).device("eth0", &[0, 1, 2, 3]));
+            let (model, rates) = host.all_receive("0-3", 0.2, 1e4).build();
+            settled(Policy::Isolate, (&model, &rates), &Options::default(), None).notes
+        };
+        let says = |notes: Vec<String>| notes.iter().any(|note| note == AGAIN);
+        assert!(says(notes(|host| host.traffic("eth0", 4e4))));
+        assert!(!says(notes(|host| host.queue_traffic("eth0", &[1e4; 4]))), "they are counted");
     }
 
     /// An interrupt was set to where it was already, if the kernel did not show its CPU: one draft had sent it elsewhere, and the
