@@ -102,7 +102,9 @@ fn settled_in(
             if judge.is_bound(seen, &drafted) {
                 drafted.notes.extend(is_estimated(seen, &drafted).then(|| AGAIN.to_owned()));
             } else if judge.is_restless(seen, &drafted) {
-                let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
+                // Those that new queues make room for come without them.
+                let restless = if has_new_queues { &[Variable::Channels][..] } else { PLACING };
+                let placing = restless.iter().filter(|variable| !variables.contains(variable));
                 new.extend(placing.map(|variable| (*variable, UNCOUNTED.to_owned())));
             }
         }
@@ -174,15 +176,19 @@ impl<'a> Judge<'a> {
     /// by queue are shared out otherwise than expected. Settings of new queues wait for the next plan in any case.
     fn is_restless(&self, seen: (&Model, &Rates), drafted: &Drafted) -> bool {
         let is_placing = PLACING.iter().any(|variable| drafted.variables.contains(variable));
-        if !is_placing || drafted.variables.contains(&Variable::Channels) {
+        if !is_placing {
             return false;
         }
+        let has_new_queues = drafted.variables.contains(&Variable::Channels);
         let others = Work::new(seen.0, seen.1, &CpuTopology::new(seen.0)).others();
         let findings = about_placement(seen.0, seen.1).len();
         others.into_iter().any(|most| {
             let (after, then) = simulated_with(seen, &drafted.settings, Some(most));
-            if about_placement(&after, &then).len() > findings {
+            if about_placement(&landed(after.clone()), &then).len() > findings {
                 return true;
+            }
+            if has_new_queues {
+                return false;
             }
             let next = settled_in(0, self.policy, (&after, &then), self.options, self.only);
             !next.settings.is_empty()
