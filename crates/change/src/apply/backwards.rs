@@ -397,6 +397,26 @@ mod tests {
         assert_eq!(host.read_text(RPS).as_deref(), Ok("3"));
     }
 
+    /// The attempt that found another program's value may have been a guard's, or killed: the next one said nothing of it, and ended
+    /// with exit code 0.
+    #[test]
+    fn what_was_left_to_others_is_said_by_each_undo() {
+        for force in [false, true] {
+            let (_state, store) = Store::scratch();
+            let host = machine("3\n");
+            set(&store, &host, &["rps eth0/rx-0 = 4", "rps veth0/rx-0 = 5"]);
+            host.write(RPS, b"20\n").expect("written");
+            let first = undo_all(&store, &flaky(OTHER, Fault::Refuse(Cause::Errno(16)), host));
+            assert!(!first.undone[0].closed);
+            let host = machine("20\n");
+            let machine = ("/", &model().identity);
+            let second = undo(&store, &host, machine, Which::All, UndoOptions { force }).expect("tried").done;
+            assert!(second.undone[0].closed);
+            assert_eq!(second.undone[0].is_clean(), force);
+            assert_eq!(host.read_text(RPS).as_deref(), Ok(if force { "3" } else { "20\n" }));
+        }
+    }
+
     /// Nothing of the newer file could be read: the older transaction was closed, as the value was not its own, and the very first
     /// value was lost.
     #[test]

@@ -82,10 +82,10 @@ pub(super) fn run(
     let (mut outcomes, mut earlier, mut targets) = (Vec::new(), Vec::new(), VecDeque::new());
     for touched in journal.history().touched().into_iter().rev() {
         let is_over = match &touched.outcome {
-            // It may be back by now, and who asks may not have heard of it.
+            // It is only looked at: whoever asks may not have heard of it.
             Some(Outcome::Drift { .. }) => false,
             Some(Outcome::RestoredInPart { .. }) => !options.force,
-            outcome => outcome.as_ref().is_some_and(Outcome::settles),
+            _ => true,
         };
         match settled(&touched).filter(|_| is_over) {
             Some(one) if one.trouble => outcomes.push(one),
@@ -108,6 +108,11 @@ pub(super) fn run(
             Place::Unknown(why) => (touched.target.clone(), Outcome::Failed { why }),
         });
         let (target, outcome) = back.unwrap_or_else(|why| (touched.target.clone(), Outcome::Failed { why }));
+        let outcome = match &touched.outcome {
+            // It cannot be looked at now.
+            Some(left @ Outcome::Drift { fresh: false, .. }) if !outcome.settles() => left.clone(),
+            _ => outcome,
+        };
         // A guard that retries for days must not fill the disk.
         if touched.outcome.as_ref() != Some(&outcome)
             && let Err(error) = journal.undone(touched.seq, &outcome)
@@ -309,6 +314,10 @@ fn put_back_own(
         knob.same(&knob.for_current_queues(knob.site(host, model, target), &touched.original), live)
     };
     let is_original = is_original_of(model, &live);
+    // Left to others before, even if it is one of our values.
+    if matches!(touched.outcome, Some(Outcome::Drift { fresh: false, .. })) && !options.force {
+        return if is_original { Outcome::Unchanged } else { Outcome::Drift { live, fresh: false } };
+    }
     if is_original && is_whole(knob, touched) {
         return Outcome::Unchanged;
     }
