@@ -47,9 +47,9 @@ pub struct Hidden(pub String);
 /// each once.
 ///
 /// Some may be hidden: in a container, which sees its own processes only, if `/proc` hides processes, if a process that may not
-/// be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be reached, or only where
-/// an ordinary user may mount. Namespaces
-/// that such a process holds open without living in them are not found.
+/// be inspected lives in a namespace that no other process shares, or if one is mounted where it cannot be reached, or in a mount
+/// namespace that belongs to another user namespace. Namespaces that such a process holds open without living in them are not
+/// found.
 pub(crate) fn all() -> Namespaces {
     let mut seen = search();
     for _ in 1..SEARCHES {
