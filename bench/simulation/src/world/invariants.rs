@@ -297,16 +297,7 @@ impl World {
         if notice.values.len() < touched.len() {
             state.violate(format!("7: the notice about {id} leaves out values: {notice:?}"));
         }
-        let is_it = |touched: &Touched, value: &UndoOutcome| {
-            touched.knob == value.knob && touched.target.lasting() == value.target.lasting()
-        };
-        let may_be_of_earlier = |value: &UndoOutcome| {
-            matches!(value.outcome, Outcome::Restored | Outcome::Unchanged)
-                && touched.iter().any(|touched| is_it(touched, value) && state.is_of_earlier(touched))
-        };
-        let mut values = notice.values;
-        values.retain(|value| !may_be_of_earlier(value));
-        state.check_outcomes(id, who, &values);
+        state.check_outcomes(id, who, &notice.values);
     }
 
     /// Checks that a guard that goes on for too long has a reason: only values that wait for their queue are

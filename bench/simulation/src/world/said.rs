@@ -194,22 +194,6 @@ impl State {
         })
     }
 
-    /// True if a value is gone, or others changed it after every write of ours: what an attempt before that said of it was so then.
-    pub(super) fn is_of_earlier(&self, touched: &Touched) -> bool {
-        if !self.values().iter().any(|(slot, _)| self.is_of(*slot, touched)) {
-            return true;
-        }
-        let concerned = |slot: &Slot| kernel::knob(*slot) == touched.knob;
-        let last_write = |slot: &Slot| {
-            let writes = self.seen.written.iter().filter(|((_, written), _)| written == slot);
-            writes.map(|(_, (_, last))| *last).max().unwrap_or(0)
-        };
-        let changed = self.seen.changed.iter().filter(|(slot, _)| concerned(slot));
-        changed
-            .filter_map(|(slot, changes)| Some((slot, changes.last()?)))
-            .any(|(slot, change)| change.by == 0 && change.tick > last_write(slot))
-    }
-
     /// True if the last change of a value is by the process itself.
     fn came_last(&self, touched: &Touched, (pid, _): (u32, u64)) -> bool {
         let changed = self.seen.changed.iter().filter(|(slot, _)| self.is_of(**slot, touched));
