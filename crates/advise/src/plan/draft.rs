@@ -263,6 +263,11 @@ impl<'a> Draft<'a> {
         self.machine().home(queue)
     }
 
+    /// True if the queue is there already: no setting of the plan adds it.
+    pub(super) fn is_sampled(&self, nic: &Nic, queue: &RxQueue) -> bool {
+        self.work.has(nic, queue)
+    }
+
     /// True if the variable was requested by name.
     pub(super) fn is_asked(&self, variable: Variable) -> bool {
         self.only.is_some_and(|only| only.contains(&variable))

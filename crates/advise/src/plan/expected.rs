@@ -103,6 +103,11 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
+    /// True if the sampled machine has this queue: nothing is known of one that a plan adds.
+    pub(super) fn has(&self, nic: &Nic, queue: &RxQueue) -> bool {
+        self.model.nic(&nic.name).is_some_and(|nic| nic.rx.iter().any(|rx| rx.index == queue.index))
+    }
+
     /// Estimates the work of every queue, with packets that are not counted by queue shared out as evenly as the sample allows.
     pub(super) fn new(model: &'a Model, rates: &'a Rates, topology: &CpuTopology) -> Self {
         Self::with(model, rates, topology, None)

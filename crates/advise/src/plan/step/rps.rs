@@ -85,7 +85,9 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, 
                 "{name} has one mask for all queues, and the CPUs of new ones are not known yet"
             )));
         }
-        let guessed = guessed(draft.machine(), of_nic[0].0, hidden.iter().copied(), draft.width);
+        // Where a new queue lands is known once it is there; a guess may give it the mask with the CPU of its own interrupt.
+        let sampled = hidden.iter().copied().filter(|queue| draft.is_sampled(of_nic[0].0, queue));
+        let guessed = guessed(draft.machine(), of_nic[0].0, sampled, draft.width);
         for queue in hidden.iter().filter(|queue| guessed.iter().all(|(index, ..)| *index != queue.index)) {
             let target = Target::queue(name, QueueId::rx(queue.index));
             let why = format!("cannot tell which CPU takes the interrupt of {target}");

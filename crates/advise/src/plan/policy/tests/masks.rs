@@ -456,6 +456,17 @@ fn one_mask_for_all_queues_waits_for_new_ones() {
     assert_eq!((host("virtio_net"), host("xen_netfront")), ((more.clone(), 3), (more, 0)));
 }
 
+/// A new queue got a guessed mask, which had the CPU where the driver then asked for its interrupt.
+#[test]
+fn a_guess_is_for_queues_that_are_there() {
+    let sketch = Sketch::new(4).device("eth0", &[0]).queues_at_most("eth0", 2).channels("eth0", &[0]);
+    let plan = plan_of(Policy::Full, &sketch.traffic("eth0", 9e4).receives(0, 0.9, 9e4).build());
+    assert_eq!(only(&plan, "channels"), ["eth0 = combined 2"]);
+    assert!(only(&plan, "rps").iter().all(|set| !set.starts_with("eth0/rx-1")), "{:?}", texts(&plan));
+    let why = "rps: cannot tell which CPU takes the interrupt of eth0/rx-1";
+    assert!(plan.notes.contains(&why.to_owned()), "{:?}", plan.notes);
+}
+
 /// A mask once went because its queue was a little quieter in the next sample, whose times are those with the masks.
 #[test]
 fn a_queue_that_hands_packets_on_stays_busy_for_a_while() {
