@@ -263,7 +263,7 @@ impl<'a> Work<'a> {
         let path = |queue: &RxQueue| {
             let is_new = queue.index as usize >= was.rx.len();
             let otherwise = if is_new {
-                asked_for(queue, &topology.online)
+                asked_for(nic, queue, &topology.online)
             } else {
                 guessed(nic, queue, &self.firing[source.nic])
             };
@@ -380,18 +380,26 @@ fn guessed(nic: &Nic, queue: &RxQueue, firing: &[IrqId]) -> Option<CpuId> {
     nic.other_irqs.iter().find(|irq| irq.number == *number)?.effective.known()?.first()
 }
 
-/// The CPU that drivers ask for when they add a queue: one after the other, from the first.
-fn asked_for(queue: &RxQueue, online: &CpuMask) -> Option<CpuId> {
-    online.iter().nth(queue.index as usize % online.len().max(1))
+/// The CPU that drivers ask for when they add a queue: one after the other, from the first. VMBus takes those that have fewest
+/// channels of the interface (init_vp_index).
+fn asked_for(nic: &Nic, queue: &RxQueue, online: &CpuMask) -> Option<CpuId> {
+    let channels = || nic.rx.iter().filter_map(|queue| queue.channel_cpu);
+    let mut cpus: Vec<CpuId> = online.iter().collect();
+    cpus.sort_by_key(|cpu| channels().filter(|channel| channel == cpu).count());
+    let turn = (queue.index as usize).saturating_sub(channels().count());
+    cpus.get(turn % cpus.len().max(1)).copied()
 }
 
 /// The machine with the interrupts of new queues where drivers ask for them, unless a setting has sent them elsewhere.
 pub(super) fn landed(mut after: Model) -> Model {
     let online = after.online();
-    for queue in after.nics.iter_mut().flat_map(|nic| &mut nic.rx) {
-        let cpu = asked_for(queue, &online);
-        for irq in queue.irqs.iter_mut().filter(|irq| is_to_come(irq) && irq.effective.known().is_none()) {
-            irq.effective = Fact::Known(cpu.into_iter().collect());
+    for nic in &mut after.nics {
+        let asked: Vec<Option<CpuId>> = nic.rx.iter().map(|queue| asked_for(nic, queue, &online)).collect();
+        for (queue, cpu) in nic.rx.iter_mut().zip(asked) {
+            for irq in queue.irqs.iter_mut().filter(|irq| is_to_come(irq) && irq.effective.known().is_none())
+            {
+                irq.effective = Fact::Known(cpu.into_iter().collect());
+            }
         }
     }
     after

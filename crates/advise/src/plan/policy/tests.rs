@@ -206,6 +206,20 @@ fn new_queues_are_judged_where_drivers_ask_for_their_interrupts() {
     assert!(plan.notes.contains(&why.to_owned()), "{:?}", plan.notes);
 }
 
+/// A new channel of VMBus, which signals the first CPU that has none of its interface, came to the CPU of a mask.
+#[test]
+fn new_channels_are_judged_where_vmbus_puts_them() {
+    let channels = |mask: &str| {
+        let sketch = Sketch::new(4).device("eth0", &[3]).channels("eth0", &[3]).traffic("eth0", 9e4);
+        let sketch = sketch.receives(3, 0.4, 0.0).all_receive(mask, 0.45, 9e4).rps("eth0", mask);
+        let (model, rates) = sketch.queues_at_most("eth0", 2).build();
+        Policy::Full.plan(&model, &rates, &Options::default(), Some(&[Variable::Channels])).plan
+    };
+    assert_eq!(only(&channels("1"), "channels"), ["eth0 = combined 2"]);
+    let plan = channels("0");
+    assert_eq!(only(&plan, "channels"), [""; 0], "{:?}", plan.notes);
+}
+
 /// The interface that brings most to the hot CPU has its mask already, and no setting moves its channel.
 #[test]
 fn where_nothing_is_left_to_spread_another_interface_of_the_hot_cpu_is_planned() {
