@@ -191,7 +191,7 @@ impl<'a> Judge<'a> {
                 return false;
             }
             let next = settled_in(0, self.policy, (&after, &then), self.options, self.only);
-            !next.settings.is_empty()
+            !next.settings.is_empty() || is_left_alone(&next, &drafted.variables)
         })
     }
 
@@ -293,6 +293,13 @@ impl Drafted {
             _ => true,
         });
     }
+}
+
+/// True if an objection is all that keeps a draft from changing one of these variables.
+fn is_left_alone(drafted: &Drafted, variables: &[Variable]) -> bool {
+    drafted.reasons.iter().any(|reason| {
+        matches!(reason, Reason::LeftAlone(out, _) if out.iter().any(|variable| variables.contains(variable)))
+    })
 }
 
 /// All knobs of a variable of which a later draft may take back what an earlier one set.
@@ -446,7 +453,9 @@ fn hands_to_unusable(model: &Model) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{AGAIN, Drafted, Options, Policy, Variable, must_steer, settled, simulated};
+    use super::{
+        AGAIN, Drafted, Options, Policy, Reason, Variable, is_left_alone, must_steer, settled, simulated,
+    };
     use rxlab_base::units::{Fact, QueueId};
     use rxlab_path::sketch::{Sketch, cpus};
     use rxlab_setting::{PlannedSetting, Setting, Target};
@@ -489,6 +498,19 @@ mod tests {
         let says = |notes: Vec<String>| notes.iter().any(|note| note == AGAIN);
         assert!(says(notes(|host| host.traffic("eth0", 4e4))));
         assert!(!says(notes(|host| host.queue_traffic("eth0", &[1e4; 4]))), "they are counted");
+    }
+
+    /// Masks that an objection by estimated packets kept out of the next plan came with real ones.
+    #[test]
+    fn what_an_objection_alone_keeps_is_not_settled() {
+        let left_alone = |variables: &[Variable]| Drafted {
+            reasons: vec![Reason::LeftAlone(variables.to_vec(), "CPU 1 would receive".to_owned())],
+            ..Drafted::default()
+        };
+        let planned = [Variable::Irq, Variable::Rps];
+        assert!(is_left_alone(&left_alone(&[Variable::Rps]), &planned));
+        assert!(!is_left_alone(&left_alone(&[Variable::Xps]), &planned), "no plan would have it");
+        assert!(!is_left_alone(&Drafted::default(), &planned));
     }
 
     /// An interrupt was set to where it was already, if the kernel did not show its CPU: one draft had sent it elsewhere, and the
