@@ -88,15 +88,18 @@ pub(crate) fn check(
     let frees_vectors = !truth.full.is_empty() && says("need another plan");
     let is_delay = |planned: &&PlannedSetting| {
         let delays = |nic| says(&format!("delays of {nic} are left alone"));
-        planned.set.knob == "rx_usecs" && planned.set.target.nic().is_some_and(delays)
+        let is_delay = ["rx_usecs", "adaptive_rx"].contains(&planned.set.knob.as_str());
+        is_delay && planned.set.target.nic().is_some_and(delays)
     };
     // Interrupts that leave CPUs at any cost show only then what each brings, and the first plan says so: they are placed again by
-    // their load, and queues that it gave no mask may get one.
+    // their load, queues that it gave no mask may get one, and a mask that it had to replace may go where the CPU turns out to have
+    // time. The user reads that each value is an estimate and why it goes; `ends` checks that it does not come back.
     let is_estimated = says("is estimated: plan again");
     let is_later = |planned: &&PlannedSetting| {
         let is_same = |set: &Setting| set.knob == planned.set.knob && set.target == planned.set.target;
         let is_new = || !plan.settings.iter().any(|first| is_same(&first.set));
-        let is_of_load = planned.set.knob == "irq_affinity" || planned.set.knob == "rps" && is_new();
+        let is_of_load = planned.set.knob == "irq_affinity"
+            || planned.set.knob == "rps" && (is_new() || planned.set.value == "off");
         is_estimated && is_of_load
     };
     let is_for_later = |planned: &PlannedSetting| is_delay(&planned) || is_later(&planned);
