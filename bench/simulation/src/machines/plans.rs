@@ -337,7 +337,15 @@ fn leaves_node(
     // Where packets are handed on, they take a little longer.
     let is_crowded = time * (KEPT + HANDED) > (ROOM - ROUNDED) * local.len() as f64;
     let is_asked = request.policy == Policy::Isolate || !request.options.isolated.is_empty();
-    if was_local && goes.intersection(&local).is_empty() && !local.is_empty() && !is_crowded && !is_asked {
+    // One that is to stay where it lands leaves no node, whatever that CPU has to do.
+    let stays = goes == was;
+    if was_local
+        && !stays
+        && goes.intersection(&local).is_empty()
+        && !local.is_empty()
+        && !is_crowded
+        && !is_asked
+    {
         return Err(format!("{set}: leaves node {node} of its device, which has room on CPU {local}"));
     }
     Ok(())
