@@ -460,7 +460,8 @@ fn one_mask_for_all_queues_waits_for_new_ones() {
 #[test]
 fn a_guess_is_for_queues_that_are_there() {
     let sketch = Sketch::new(4).device("eth0", &[0]).queues_at_most("eth0", 2).channels("eth0", &[0]);
-    let plan = plan_of(Policy::Full, &sketch.traffic("eth0", 9e4).receives(0, 0.9, 9e4).build());
+    let sketch = sketch.traffic("eth0", 9e4).rps("eth0", "2").receives(0, 0.8, 0.0).receives(2, 0.9, 9e4);
+    let plan = plan_of(Policy::Full, &sketch.build());
     assert_eq!(only(&plan, "channels"), ["eth0 = combined 2"]);
     assert!(only(&plan, "rps").iter().all(|set| !set.starts_with("eth0/rx-1")), "{:?}", texts(&plan));
     let why = "rps: cannot tell which CPU takes the interrupt of eth0/rx-1";
