@@ -88,7 +88,7 @@ fn costly() -> Option<Range> {
 
 #[test]
 fn the_hotspot_matches_the_counters() {
-    let _alone = quiet::alone();
+    let _idle = quiet::idle();
     let Some(range) = costly() else { return };
     for (sender, receiver) in [("0", "1"), ("1", "0")] {
         let _target = flood::sink(&range, receiver);

@@ -1,10 +1,11 @@
 //! Packets sent by one CPU and possibly received by another, on the real kernel.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use rxlab::lab::{Range, RangeSpec};
 use rxlab_load::Session;
-use rxlab_load::servers::{Spec, Target};
+use rxlab_load::servers::{Spec, Target, TargetError};
 use rxlab_sys::Host;
 
 use crate::lab::{host_in, inside};
@@ -13,11 +14,21 @@ use crate::{quiet, require};
 
 /// A sink of datagrams on these CPUs of the server.
 pub(crate) fn sink(range: &Range, cpus: &str) -> Target {
-    let target = Target::start(&Spec {
+    let spec = Spec {
         udp_sink: Some(SocketAddr::from((Range::SERVER, 9000))),
         cpus: cpus.parse().expect("a list"),
         netns: Some(range.server.path()),
         ..Spec::default()
+    };
+    let mut target = Target::start(&spec);
+    // A process that another test starts has a copy of the previous sink's socket until it is another program.
+    wait_for("the port", || {
+        let is_taken =
+            matches!(&target, Err(TargetError::Bind { error, .. }) if error.kind() == ErrorKind::AddrInUse);
+        if is_taken {
+            target = Target::start(&spec);
+        }
+        !is_taken
     });
     target.expect("started")
 }

@@ -43,8 +43,8 @@ const ABSENT: Duration = Duration::from_secs(60);
 /// is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Longest startup time of a guard.
-const STAND: Duration = Duration::from_secs(10);
+/// Longest startup time of a guard. On a machine whose CPUs are full of softirqs it takes seconds.
+const STAND: Duration = Duration::from_secs(30);
 
 /// Printed by the guard on its standard output once it is ready.
 const READY: &str = "ready";
@@ -63,7 +63,7 @@ impl Guard {
     }
 }
 
-/// Starts this program again with `arguments` as a guard, and returns once it is ready: at most 10 s later.
+/// Starts this program again with `arguments` as a guard, and returns once it is ready: at most 30 s later.
 /// Must be called before the first write of the transaction. After an error no guard is running and nothing
 /// may be written.
 pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
