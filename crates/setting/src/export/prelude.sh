@@ -91,16 +91,29 @@ option() {
     fi
 }
 
+# function_of NIC: the PCI function that its device is or is part of: a USB interface has the interrupts of its host controller.
+function_of() (
+    device=$(cd "/sys/class/net/$1/device" 2>/dev/null && pwd -P) || return 0
+    while [ -n "$device" ]; do
+        case ${device##*/} in *:*:*.*) break ;; esac
+        device=${device%/*}
+    done
+    printf '%s\n' "$device"
+)
+
 # irq NIC ACTION MASK SHOWN: interrupts of a device by their action name, as numbers change at each boot.
 irq() {
     any=
+    function=$(function_of "$1")
     for found in $(ACTION="$2" awk '
         BEGIN { end = " " ENVIRON["ACTION"] }
         $1 ~ /^[0-9]+:$/ && substr($0, length($0) - length(end) + 1) == end { print $1 + 0 }
     ' /proc/interrupts); do
-        device=/sys/class/net/$1/device
-        if [ -e "$device/msi_irqs" ] || [ -e "$device/../msi_irqs" ]; then
-            [ -e "$device/msi_irqs/$found" ] || [ -e "$device/../msi_irqs/$found" ] || continue
+        # Other devices of the driver can have interrupts of that name.
+        if [ -e "$function/msi_irqs" ]; then
+            [ -e "$function/msi_irqs/$found" ] || continue
+        elif [ -e "$function/irq" ]; then
+            [ "$(cat "$function/irq")" = "$found" ] || continue
         fi
         any=1
         file "/proc/irq/$found/smp_affinity" "$3" "$4"
