@@ -3,7 +3,7 @@
 use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
 use rxlab_base::units::{CpuId, CpuMask, QueueId};
-use rxlab_path::model::{Fact, Nic, TxQueue};
+use rxlab_path::model::{Fact, Irq, Nic, TxQueue};
 use rxlab_setting::{Target, set_text};
 
 /// Gives every CPU one transmit queue of its memory domain, unless it already has one.
@@ -56,11 +56,13 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
 }
 
 /// Domain and place of the CPU that handles completions of a transmit queue: by its own interrupt, otherwise
-/// by that of the receive queue of the same number.
+/// by that of the receive queue of the same number. `None` for an interrupt of no CPU: each takes its own, as with mvneta, which
+/// sends through the queues of the sending CPU.
 fn home(draft: &Draft<'_>, nic: &Nic, tx: &TxQueue) -> Option<(usize, usize)> {
+    let of_no_cpu = |irq: &Irq| irq.effective.known().is_some_and(CpuMask::is_empty);
     let own = nic.tx_irqs(tx.index).next().and_then(|irq| irq.effective.known()).and_then(CpuMask::first);
     let cpu = own.or_else(|| {
-        let rx = nic.rx.iter().find(|rx| rx.index == tx.index)?;
+        let rx = nic.rx.iter().find(|rx| rx.index == tx.index && !rx.irqs.iter().any(of_no_cpu))?;
         draft.home(rx)
     });
     draft.topology.place(cpu?)

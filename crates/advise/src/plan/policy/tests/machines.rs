@@ -245,3 +245,21 @@ fn transmit_queues_by_receive_queue_get_no_cpus() {
     let why = "xps: eth0 sends by receive queue (xps_rxqs), which takes precedence over CPU masks";
     assert!(policed.reasons.contains(&why.to_owned()), "{:?}", policed.reasons);
 }
+
+/// The interrupt of mvneta is one of each CPU: its masks are the driver's own, and what a CPU sends completes there.
+#[test]
+fn transmit_queues_with_an_interrupt_of_every_cpu_keep_their_cpus() {
+    let of_each = |effective: &'static str| {
+        let host = Sketch::new(2).device("eth0", &[0, 0, 0, 0]).traffic("eth0", 6e4);
+        host.xps("eth0", &["0", "1", "0", "1"]).edit("eth0", move |nic| {
+            let irqs = nic.rx.iter_mut().flat_map(|queue| &mut queue.irqs);
+            irqs.for_each(|irq| irq.effective = Fact::Known(cpus(effective)));
+        })
+    };
+    let policed = |host: Sketch| planned(Policy::NumaLocal, &host.build(), &Options::default());
+    let own = policed(of_each(""));
+    assert_eq!(only(&own.plan, "xps_cpus"), [""; 0]);
+    let why = "xps: cannot tell which CPUs take the interrupts of eth0";
+    assert!(own.reasons.contains(&why.to_owned()), "{:?}", own.reasons);
+    assert!(!only(&policed(of_each("0")).plan, "xps_cpus").is_empty());
+}
