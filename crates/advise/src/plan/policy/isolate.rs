@@ -6,9 +6,10 @@
 use super::Variable;
 use crate::plan::draft::Draft;
 use crate::plan::step;
-use rxlab_base::number::cpus_text;
+use rxlab_base::number::{cpus_text, plural};
 use rxlab_base::units::{CpuMask, NicName};
 use rxlab_path::constraints::slow;
+use rxlab_path::evidence::{DROWNING, MAX_PACKET_COST};
 use rxlab_path::model::{Irq, Nic, NicKind};
 
 /// Without a choice of CPUs to isolate, at most one CPU in this many takes receive work.
@@ -18,6 +19,7 @@ pub(super) fn draft(draft: &mut Draft<'_>, isolated: &CpuMask) {
     if draft.nics.is_empty() {
         return;
     }
+    let work = work(draft);
     let some_taken = draft.topology.usable.len() < draft.topology.online.len();
     if isolated.is_empty() && !some_taken {
         let chosen = last_cores(draft);
@@ -48,6 +50,25 @@ pub(super) fn draft(draft: &mut Draft<'_>, isolated: &CpuMask) {
     settle(draft, &idle, &usable);
     let note = outcome(draft, &usable, &free.difference(&signalled));
     draft.notes.insert(0, note);
+    let needed = (work / DROWNING).ceil() as usize;
+    if needed > usable.len() {
+        let (leave, have) = (plural(needed, "CPU"), if usable.len() == 1 { "has" } else { "have" });
+        draft.notes.insert(
+            1,
+            format!(
+                "receive work takes the time of {work:.1} CPUs now, and {} {have} too little room for bursts: packets may be \
+                 lost; leave it {leave} with --isolated",
+                cpus_text(&usable)
+            ),
+        );
+    }
+}
+
+/// Time that the packets of the planned interfaces take, in CPUs.
+fn work(draft: &Draft<'_>) -> f64 {
+    let machine = draft.machine();
+    let time = |nic| machine.time_of(nic).min(draft.rates.rx_packets(&nic.name) * MAX_PACKET_COST);
+    draft.planned().map(time).sum()
 }
 
 /// Says where receive work is then, and claims to keep CPUs free only if all interrupts are known to stay off them.

@@ -229,6 +229,27 @@ fn isolation_takes_all_interrupts_along_and_leaves_something() {
     );
 }
 
+/// One CPU was once given the receive work of more than one, without a word.
+#[test]
+fn receive_work_that_few_cpus_cannot_take_is_named() {
+    let host = |load: f64| {
+        let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 1.5e5).rps_of("eth0", 0, "1-7");
+        (1..8).fold(sketch.receives(0, 0.3, 1.5e5), |sketch, cpu| sketch.receives(cpu, load, 2e4)).build()
+    };
+    let options = Options { isolated: cpus("0-6"), ..Options::default() };
+    let plan = planned(Policy::Isolate, &host(0.12), &options).plan;
+    assert_eq!(
+        plan.notes[1],
+        "receive work takes the time of 1.1 CPUs now, and CPU 7 has too little room for bursts: packets may be lost; \
+         leave it 2 CPUs with --isolated"
+    );
+    let is_named =
+        |plan: &rxlab_setting::Plan| plan.notes.iter().any(|note| note.contains("room for bursts"));
+    assert!(is_named(&plan_of(Policy::Isolate, &host(0.5))));
+    let options = Options { isolated: cpus("0-5"), ..Options::default() };
+    assert!(!is_named(&planned(Policy::Isolate, &host(0.12), &options).plan));
+}
+
 /// An idle interrupt stays where it was until it fires: it was once sent back there.
 #[test]
 fn an_interrupt_that_was_sent_counts_where_it_goes() {
