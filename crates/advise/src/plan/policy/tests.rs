@@ -340,6 +340,24 @@ fn only_latency_takes_delays_away() {
     }
 }
 
+/// They keep interrupts off while a program polls: without them it would compete with an interrupt for each packet.
+#[test]
+fn what_busy_polling_needs_is_left_alone() {
+    let (mut model, rates) = able();
+    model.nics[0].napi.defer_hard_irqs = Fact::Known(100);
+    model.nics[0].napi.gro_flush_timeout_ns = Fact::Known(200_000);
+    model.settings.busy_read = Fact::Known(50);
+    let policed = Policy::Latency.plan(&model, &rates, &Options::default(), None);
+    assert_eq!(only(&policed.plan, "napi_defer_hard_irqs"), [""; 0]);
+    assert_eq!(only(&policed.plan, "gro_flush_timeout"), [""; 0]);
+    let why = "moderation: napi_defer_hard_irqs and gro_flush_timeout of eth0 are left alone: they serve programs that \
+               busy-poll (net.core.busy_read, net.core.busy_poll)";
+    assert!(policed.reasons.contains(&why.to_owned()), "{:?}", policed.reasons);
+    model.settings.busy_read = Fact::Known(0);
+    let plan = Policy::Latency.plan(&model, &rates, &Options::default(), None).plan;
+    assert_eq!(only(&plan, "gro_flush_timeout"), ["eth0 = 0"]);
+}
+
 #[test]
 fn latency_names_the_idle_state_that_packets_wake_a_cpu_from() {
     let note = |exit_us: u32, runs: f64| {

@@ -109,13 +109,27 @@ fn without_delay(draft: &mut Draft<'_>) {
             set(draft, nic, "rx_usecs", "0", WHY);
         }
     });
+    let settings = &draft.model.settings;
+    let polls = [&settings.busy_read, &settings.busy_poll]
+        .map(|time| time.known().is_some_and(|us| *us > 0))
+        .contains(&true);
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name).cloned() else { continue };
+        let is_deferred = nic.napi.defer_hard_irqs.known().is_some_and(|polls| *polls > 0);
+        let is_delayed = nic.napi.gro_flush_timeout_ns.known().is_some_and(|delay| *delay > 0);
+        if polls && (is_deferred || is_delayed) {
+            // Documentation/networking/napi.rst: they keep interrupts off while a program polls, which would compete with it.
+            let why = "they serve programs that busy-poll (net.core.busy_read, net.core.busy_poll)";
+            draft.leave(Variable::Moderation.because(format!(
+                "napi_defer_hard_irqs and gro_flush_timeout of {name} are left alone: {why}"
+            )));
+            continue;
+        }
         let why = "the kernel delays packets to merge others with them";
-        if nic.napi.defer_hard_irqs.known().is_some_and(|polls| *polls > 0) {
+        if is_deferred {
             set(draft, &nic, "napi_defer_hard_irqs", "0", why);
         }
-        if nic.napi.gro_flush_timeout_ns.known().is_some_and(|delay| *delay > 0) {
+        if is_delayed {
             set(draft, &nic, "gro_flush_timeout", "0", why);
         }
     }
