@@ -35,15 +35,24 @@ fn packets_of_an_unrecorded_queue_take_the_first_mask() {
     let _alone = quiet::alone();
     let host = host_in(&range.server);
     const SENT: u32 = 3_000;
+    // Datagrams to a port that no socket is bound to.
+    let arrived = || -> u32 {
+        let text = host.read_text("proc/net/snmp").expect("readable");
+        let mut udp = text.lines().filter_map(|line| line.strip_prefix("Udp: ")).map(str::split_whitespace);
+        let (names, values) = (udp.next().expect("names"), udp.next().expect("values"));
+        let (_, value) = names.zip(values).find(|(name, _)| *name == "NoPorts").expect("counted");
+        value.parse().expect("a number")
+    };
     let send = || {
         enter_netns(&range.client.path()).expect("entered");
         pin_thread(CpuId(0)).expect("pinned");
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("bound");
-        for n in 0..SENT {
+        let before = arrived();
+        for n in 1..=SENT {
             socket.send_to(&[7; 64], (Range::SERVER, 9)).expect("sent");
             // The other CPU's queue takes 1,000 packets (netdev_max_backlog), and its softirqs may have to wait for their turn.
-            if n % 100 == 99 {
-                std::thread::sleep(Duration::from_millis(4));
+            if n % 100 == 0 {
+                wait_for("the packets", || arrived() - before >= n);
             }
         }
     };

@@ -61,7 +61,7 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
         let all = value("net_rx.ns_per_packet") * value("net_rx.packets") / 1e7;
         let part = value("net_rx.share.max_cpu") / all;
         // With both CPUs, half and half but for the hash; other traffic of the machine is in it too.
-        assert_eq!(part > 0.9, slot.arm == Arm::A, "{part} {:?}", slot.values);
+        assert_eq!(part > 0.8, slot.arm == Arm::A, "{part} {:?}", slot.values);
         assert!(part < 1.05, "{part} {:?}", slot.values);
     }
     stage.is_restored();
