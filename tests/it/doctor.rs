@@ -3,7 +3,6 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use rustix::process::Signal;
 use rxlab::lab::{Flood, Range, RangeSpec};

@@ -61,7 +61,7 @@ fn only_interrupts_of_the_interface_s_own_function_are_moved() {
     let tree = Tree::new();
     let lines = [" 16: 1  IO-APIC 16-fasteoi  nic", " 17: 1  IO-APIC 17-fasteoi  nic"];
     let msi = [128, 129].map(|irq| format!("{irq}: 1  PCI-MSI {irq}-edge  xhci_hcd"));
-    tree.write("proc/interrupts", &format!("     CPU0\n{}\n{}\n", msi.join("\n"), lines.join("\n")));
+    tree.write("proc/interrupts", format!("     CPU0\n{}\n{}\n", msi.join("\n"), lines.join("\n")));
     let bus = "sys/devices/pci0000:00";
     for irq in [16, 17, 128, 129] {
         tree.write(&format!("proc/irq/{irq}/smp_affinity"), "1\n");
@@ -82,7 +82,7 @@ fn only_interrupts_of_the_interface_s_own_function_are_moved() {
     );
     let script = script.replace("/proc/", &format!("{root}/proc/")).replace("/sys/", &format!("{root}/sys/"));
     let mut run = Command::new("sh");
-    let (code, text) = run.args(["-euc", &script]).env("RXLAB_CHECK", "1").said();
+    let (code, text) = run.args(["-euc", script.as_str()]).env("RXLAB_CHECK", "1").said();
     let expected = "usb: would change, it is 1\nold: would change, it is 1\n\
                     gone: old0 has no interrupt xhci_hcd now (is its link up?)\n";
     assert_eq!((code, text.as_str()), (0, expected));
