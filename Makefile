@@ -18,9 +18,11 @@ build:
 
 # Capabilities of the machine and its kernel, and time.
 expensive = netns,root,bpf,irqbalance,vm,minutes
+# The others wait for half of their time.
+threads = $(shell expr 2 '*' `nproc`)
 
 check: lint ## Run the checks and tests that need no root, no kernel feature, no guest and no minutes; the others say so
-	RXLAB_SKIP=$(expensive) scripts/test
+	RXLAB_SKIP=$(expensive) RUST_TEST_THREADS=$(threads) scripts/test
 	$(CARGO) test --locked --doc
 
 test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures

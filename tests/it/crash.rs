@@ -23,9 +23,9 @@ use rxlab_sys::{Failpoint, Fault, FlakyHost, Host, LiveHost, Rule};
 
 use crate::driver::Driver;
 use crate::observed::Observed;
+use crate::require;
 use crate::settings::{everything, groups, setting};
 use crate::tree::{Tree, begin, look, model};
-use crate::{quiet, require};
 
 const DIRECTORY: &str = "RXLAB_TEST_CRASH_DIRECTORY";
 const AT: &str = "RXLAB_TEST_CRASH_AT";
@@ -159,10 +159,8 @@ fn child() {
 
 fn kill_everywhere(work: Work) {
     require::needs!(minutes);
-    quiet::in_spare_time(|| {
-        let original = work.original();
-        (0..groups().len()).for_each(|group| kill_everywhere_in(group, work, &original));
-    });
+    let original = work.original();
+    (0..groups().len()).for_each(|group| kill_everywhere_in(group, work, &original));
 }
 
 fn kill_everywhere_in(group: usize, work: Work, original: &BTreeMap<String, String>) {
@@ -259,18 +257,16 @@ fn killed_at_every_operation_of_an_undo_on_a_full_disk() {
 #[test]
 fn a_full_or_read_only_disk_at_every_operation() {
     require::needs!(minutes);
-    quiet::in_spare_time(|| {
-        let original = Tree::new().values();
-        for settings in groups() {
-            let points = apply_on_disk(&settings, &original, None);
-            for (disk, errno) in [("full", ENOSPC), ("read-only", EROFS)] {
-                for at in points.iter().copied() {
-                    apply_on_disk(&settings, &original, Some(Trouble { at, errno, holds: false }));
-                }
-                println!("{disk} disk: failed and recovered at {} operations", points.len());
+    let original = Tree::new().values();
+    for settings in groups() {
+        let points = apply_on_disk(&settings, &original, None);
+        for (disk, errno) in [("full", ENOSPC), ("read-only", EROFS)] {
+            for at in points.iter().copied() {
+                apply_on_disk(&settings, &original, Some(Trouble { at, errno, holds: false }));
             }
+            println!("{disk} disk: failed and recovered at {} operations", points.len());
         }
-    });
+    }
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn costly() -> Option<Range> {
 
 #[test]
 fn the_hotspot_matches_the_counters() {
-    let _idle = quiet::idle();
+    let _alone = quiet::alone();
     let Some(range) = costly() else { return };
     for (sender, receiver) in [("0", "1"), ("1", "0")] {
         let _target = flood::sink(&range, receiver);

@@ -113,7 +113,7 @@ fn a_thread_without_a_pause_and_its_waiting_sockets() {
 /// A server with one thread that works longer on a packet than the next one takes to arrive: the doctor names it.
 #[test]
 fn a_saturated_single_threaded_server_is_named() {
-    let _idle = quiet::idle();
+    let _alone = quiet::alone();
     let Some(range) = range(1) else { return };
     let done = AtomicBool::new(false);
     let address = (Range::SERVER, 9000);
@@ -152,7 +152,7 @@ fn a_saturated_single_threaded_server_is_named() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        // Other work can fill the other CPU for a while.
+        // While other work fills the other CPU, the load waits for CPUs.
         let found = (0..120).find_map(|_| {
             let (_, report) = look(&range);
             Some((finding(&report, "single-thread-limit")?, report["load"]["thread"].clone()))

@@ -3,7 +3,7 @@
 
 use rxlab_simulation::world::{MUTATIONS, Mutation, Schedule, breaks, generate, run, shrink};
 
-use crate::{quiet, require};
+use crate::require;
 
 /// Schedules of every test run, in equal parts that run in parallel. A debug build runs some 150 a second on a
 /// machine with two slow cores, a release build 1,900.
@@ -17,6 +17,7 @@ fn replay(text: &str) -> Option<String> {
 }
 
 fn no_schedule_loses_a_value(part: u64) {
+    require::needs!(minutes);
     let mut moves = 0;
     let seeds = SEEDS / PARTS;
     for seed in part * seeds..(part + 1) * seeds {
@@ -34,26 +35,22 @@ fn no_schedule_loses_a_value(part: u64) {
 
 #[test]
 fn the_first_part_loses_no_value() {
-    require::needs!(minutes);
-    quiet::in_spare_time(|| no_schedule_loses_a_value(0));
+    no_schedule_loses_a_value(0);
 }
 
 #[test]
 fn the_second_part_loses_no_value() {
-    require::needs!(minutes);
-    quiet::in_spare_time(|| no_schedule_loses_a_value(1));
+    no_schedule_loses_a_value(1);
 }
 
 #[test]
 fn the_third_part_loses_no_value() {
-    require::needs!(minutes);
-    quiet::in_spare_time(|| no_schedule_loses_a_value(2));
+    no_schedule_loses_a_value(2);
 }
 
 #[test]
 fn the_fourth_part_loses_no_value() {
-    require::needs!(minutes);
-    quiet::in_spare_time(|| no_schedule_loses_a_value(3));
+    no_schedule_loses_a_value(3);
 }
 
 #[test]
