@@ -29,11 +29,6 @@ fn compared(record: &TrialRecord) -> impl Iterator<Item = &Slot> {
     record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none())
 }
 
-/// Unknown where the thread that switches the kernel's counting on got no CPU within the slot.
-fn is_counted(slot: &Slot) {
-    assert!(slot.probe_cost.is_none_or(|cost| cost.ns > 0 && cost.runs > 100), "{:?}", slot.probe_cost);
-}
-
 #[test]
 fn rps_spreads_the_measured_time_over_both_cpus() {
     require::needs!(bpf);
@@ -52,16 +47,16 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
     assert_eq!((hottest.metric.name.as_str(), hottest.pairs), ("net_rx.share.max_cpu", 6), "{text}");
     assert!(hottest.effect.is_some_and(|effect| effect.high.is_finite()), "{text}");
     assert_eq!(record.probe.as_ref().map(|probe| probe.slots), Some(ProbeSlots::Attached));
-    assert!(compared(&record).any(|slot| slot.probe_cost.is_some()), "{text}");
     for slot in compared(&record) {
-        is_counted(slot);
+        let cost = slot.probe_cost.expect("counted");
+        assert!(cost.ns > 0 && cost.runs > 100, "{cost:?}");
         let value = |name: &str| slot.values[name];
         assert!(value("victim.rxlab.interference") > 0.0, "{:?}", slot.values);
         // Receive time of all CPUs, as a fraction of one CPU: without RPS all of it is the sender's.
         let all = value("net_rx.ns_per_packet") * value("net_rx.packets") / 1e7;
         let part = value("net_rx.share.max_cpu") / all;
         // With both CPUs, half and half but for the hash; other traffic of the machine is in it too.
-        assert_eq!(part > 0.8, slot.arm == Arm::A, "{part} {:?}", slot.values);
+        assert_eq!(part > 0.9, slot.arm == Arm::A, "{part} {:?}", slot.values);
         assert!(part < 1.05, "{part} {:?}", slot.values);
     }
     stage.is_restored();
@@ -80,10 +75,8 @@ fn the_probe_can_run_between_slots() {
     assert_eq!(slots.len(), 4, "{text}");
     for slot in &slots {
         assert!(slot.values["net_rx.ns_per_packet"] > 50.0 && slot.values["throughput"] > 0.0);
-        assert!(slot.values["net_rx.packets"] > 100.0);
-        is_counted(slot);
+        assert!(slot.values["net_rx.packets"] > 100.0 && slot.probe_cost.expect("counted").runs > 100);
     }
-    assert!(slots.iter().any(|slot| slot.probe_cost.is_some()), "{text}");
     // Between two slots is the probe's own interval, as long as a slot.
     let apart = slots.windows(2).map(|pair| pair[1].start_s - pair[0].start_s - pair[0].seconds);
     assert!(apart.into_iter().all(|apart| apart > 0.3 + 0.05), "{text}");

@@ -9,7 +9,7 @@ use crate::plan::step;
 use rxlab_base::number::{cpus_text, plural};
 use rxlab_base::units::{CpuMask, NicName};
 use rxlab_path::constraints::slow;
-use rxlab_path::evidence::{DROWNING, MAX_PACKET_COST};
+use rxlab_path::evidence::DROWNING;
 use rxlab_path::model::{Irq, Nic, NicKind};
 
 /// Without a choice of CPUs to isolate, at most one CPU in this many takes receive work.
@@ -64,11 +64,9 @@ pub(super) fn draft(draft: &mut Draft<'_>, isolated: &CpuMask) {
     }
 }
 
-/// Time that the packets of the planned interfaces take, in CPUs.
+/// Time that the packets of the planned interfaces take, in CPUs, as far as it is known where they arrive.
 fn work(draft: &Draft<'_>) -> f64 {
-    let machine = draft.machine();
-    let time = |nic| machine.time_of(nic).min(draft.rates.rx_packets(&nic.name) * MAX_PACKET_COST);
-    draft.planned().map(time).sum()
+    draft.machine().brought(|nic, _| draft.nics.contains(&nic.name)).into_values().sum()
 }
 
 /// Says where receive work is then, and claims to keep CPUs free only if all interrupts are known to stay off them.
